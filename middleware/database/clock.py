@@ -1,4 +1,4 @@
-"""Watches the database's clock: PostgreSQL knows no other than the one that its machine's owner may set."""
+"""Detects when the database's clock is set: PostgreSQL has no clock that cannot be set."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
 
-#: How often the clock is looked at, in seconds.
+#: How often the clock is read, in seconds.
 _PERIOD_S = 1.0
-#: What is less than this is no step; clocks are also adjusted by making them go faster or slower.
+#: A smaller difference is no step: clocks are also adjusted by running them faster or slower.
 _TOLERANCE_S = 1.0
-#: A look that took longer is compared, but nothing is compared with it.
+#: A reading that took longer is compared with the one before, but the next is not compared with it.
 _QUICK_S = 1.0
 
 _log = logger("clock")
 
 
 def steady_time() -> float:
-    """Seconds by a clock of this machine that nobody sets and that goes on while the machine is suspended."""
+    """Returns this machine's boot time clock in seconds: it cannot be set and runs on during suspension."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The database's clock, in microseconds since 1970, between two times of the steady clock, in seconds."""
+    """A reading of the database's clock, in microseconds since 1970, between two of the steady clock."""
 
     asked: float
     told: float
@@ -42,14 +42,13 @@ class Look:
 class DatabaseClock:
     """Compares the progress of the database's clock with that of a clock that nobody sets.
 
-    A difference between two looks is a step. The middleware that notices it first has the database move what
-    it has stored to be done some time after something else; to the others the database tells that a step has
-    been noted, and they begin anew with what they see. Until then `latest` keeps jobs from taking what a
-    step forward seems to have made due.
+    A difference between two readings is a step. The middleware that detects it first has the database move
+    the stored due times. The others see that the number of steps has changed and start again with the new
+    reading. Until then `latest` keeps jobs from taking what a step forward seems to have made due.
 
     Attributes:
         work: what runs in the background.
-        last: what the next look is compared with; None before there is any.
+        last: the reading with which the next one is compared; None before the first.
     """
 
     def __init__(self, call: Call, counters: Counters, steady: Callable[[], float] = steady_time) -> None:
@@ -61,7 +60,7 @@ class DatabaseClock:
         self.work.poke()
 
     def latest(self) -> int | None:
-        """Returns what the database's clock cannot be beyond, unless it was set; None before the first look.
+        """Returns the latest time that the database's clock can show unless it was set; None at the start.
 
         In microseconds since 1970.
         """
@@ -70,7 +69,7 @@ class DatabaseClock:
         return self.last.at_us + round((self._steady() - self.last.asked + _TOLERANCE_S) * 1e6)
 
     async def look(self) -> None:
-        """Looks at the clock now, and has a step noted; raises what Call raises."""
+        """Reads the clock and has a step noted. Raises what Call raises."""
         asked = self._steady()
         rows = await self._call(*calls.look_at_clock())
         row = rows[0]
@@ -87,7 +86,7 @@ class DatabaseClock:
             self.last = look
 
     async def _note(self, step_s: float, before: Look) -> None:
-        """Has a step noted; when nobody knows whether it was, the next look tells."""
+        """Has the database note a step. If the outcome is unknown, the next reading shows it."""
         try:
             rows = await self._call(
                 *calls.note_clock_step(
@@ -100,13 +99,13 @@ class DatabaseClock:
             if rows[0][0]:
                 self._counters.clock_steps_total += 1
                 _log.warning("clock_step", step_s=round(step_s, 3), leases="renewed", delays="moved")
-        # The next look is the first one by the clock as it is now.
+        # The next reading is the first by the clock as it is now.
         self.last = None
         self.work.poke()
 
 
 def _step_between(before: Look, after: Look) -> float:
-    """How far the clock was set between two looks, in seconds; 0 when it may just have gone on."""
+    """Returns by how many seconds the clock was set between two readings; 0 if it may not have been set."""
     progress = (after.at_us - before.at_us) / 1e6
     least, most = after.asked - before.told, after.told - before.asked
     if least - _TOLERANCE_S <= progress <= most + _TOLERANCE_S:

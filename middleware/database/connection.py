@@ -1,4 +1,4 @@
-"""A worker's own connection to the database."""
+"""A connection to the database, of one worker."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _log = logger("database")
 
 Rows = list[asyncpg.Record]
 
-#: A cursor that is held is filled when its transaction commits.
+#: A cursor WITH HOLD is filled when its transaction commits.
 _DECLARE = "DECLARE telesto_answer NO SCROLL CURSOR WITH HOLD FOR "
 _FETCH = "FETCH ALL FROM telesto_answer"
 _CLOSE = "CLOSE telesto_answer"
 
 
 class Dropped(NamedTuple):
-    """Why a connection was ended on purpose."""
+    """Why the middleware ended a connection: for the log and for the clients."""
 
     reason: str
     told: str
 
 
 class DatabaseConnection:
-    """One connection, made when it is needed first and made again after it was lost.
+    """One connection, opened when it is first needed and again after it was lost.
 
     It serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
-    answer, nobody knows what became of it. The kernel's limits end a connection whose server's machine is
-    gone; the watch over the database ends one whose server hangs, or is not the primary any more.
+    answer, its outcome is unknown. The kernel's timeouts end a connection whose server's machine is gone.
+    `DatabaseWatchdog` ends one whose server hangs or is no longer the primary.
 
     Attributes:
-        name: says for whom it is.
-        busy_since: since when a call is under way, by the loop's clock in seconds; None while none is.
+        name: names its user.
+        busy_since: when the call under way began, by the loop's clock in seconds; None without one.
         lost_count: how many calls were lost with their connections.
     """
 
@@ -78,7 +78,7 @@ class DatabaseConnection:
 
     @property
     def pid(self) -> int | None:
-        """The process id of its backend, None while it is not connected."""
+        """The process id of its backend; None while it is not connected."""
         connection = self._connection
         if connection is None or connection.is_closed():
             return None
@@ -96,15 +96,15 @@ class DatabaseConnection:
         return await self._call(sql, arguments)
 
     async def read(self, sql: str, *arguments: Any) -> Rows:
-        """The same for a statement that only reads, so that its commit waits for nobody."""
+        """The same for a statement that only reads, so that its commit waits for no standby."""
         self._gate.check(writes=False)
         return await self._call(sql, arguments)
 
     async def call_for_much(self, sql: str, *arguments: Any) -> Rows:
         """The same for a statement whose answer may be large: its transaction ends before the answer is sent.
 
-        A server process that cannot send on, because this middleware stands still, has no locks then. Needs a
-        session of its own on the server, and two more messages each way. Raises the same.
+        So a backend that cannot send, because this middleware hangs, holds no locks. It needs a session of
+        its own on the server, and two more messages each way. Raises the same.
         """
         self._gate.check(writes=True)
         await self._call(_DECLARE + sql, arguments)
@@ -143,21 +143,22 @@ class DatabaseConnection:
         return rows
 
     async def open(self) -> None:
-        """Connects if there is no connection; raises UnavailableError."""
+        """Connects if there is no connection. Raises UnavailableError."""
         if self._connection is None or self._connection.is_closed():
             await self._open()
 
     async def close(self) -> None:
-        """Ends the connection; what is under way on it is lost."""
+        """Closes the connection. A call under way is lost."""
         connection = self._forget()
         if connection is not None and not connection.is_closed():
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
     def drop(self, reason: str = "", told: str = LOST) -> None:
-        """Ends the connection at once; a call under way is lost, the next one opens another.
+        """Closes the connection at once. A call under way is lost; the next call opens another connection.
 
-        ``reason`` is for the log, ``told`` for the clients; given a reason, nobody suspects the call.
+        ``reason`` is for the log and ``told`` for the clients. With a reason the call itself is not
+        suspected.
         """
         if reason:
             self._dropped = Dropped(reason, told)
@@ -166,7 +167,7 @@ class DatabaseConnection:
             connection.terminate()
 
     def cut_off(self) -> None:
-        """Ends the connection at once and for good: a call under way is lost, later ones are not sent."""
+        """Closes the connection for good. A call under way is lost, and later ones are not sent."""
         self._cut_off = True
         if self._connection is not None:
             self._connection.terminate()
@@ -178,20 +179,20 @@ class DatabaseConnection:
             connection = self._connection
             assert connection is not None
             self._prepared += 1
-            # With a name, for asyncpg parses statements without one again in every call.
+            # It has a name because asyncpg parses unnamed statements again in every call.
             statement = await connection.prepare(sql, name=f"telesto_{self._prepared}")
         except asyncpg.PostgresError as error:
             if loses_connection(error.sqlstate or ""):
                 raise UnavailableError(brief(error)) from error
             raise RefusedError(error.sqlstate or "", brief(error)) from error
         except asyncpg.InternalClientError as error:
-            # An idle connection that the server has ended, of which asyncpg waits to hear more.
+            # The server has ended an idle connection, and asyncpg still waits for a message from it.
             self.drop()
             raise UnavailableError(str(error)) from error
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         except AttributeError as error:
-            # asyncpg goes on with a connection that was dropped while it looked up the statement's types.
+            # asyncpg uses a connection that was dropped while it looked up the statement's types.
             if connection is None or not connection.is_closed():
                 raise
             raise UnavailableError("the connection was dropped") from error
@@ -223,9 +224,9 @@ class DatabaseConnection:
         self._connection = connection
 
     def _on_log_message(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
-        """Notes a warning: no procedure warns, so it is about the commit's wait for a standby.
+        """Notes a warning. No procedure warns, so it is about the commit's wait for a standby.
 
-        VACUUM warns of the tables that it passes over because another middleware vacuums them.
+        An exception are the warnings of VACUUM about tables that it skips because another session locks them.
         """
         if message.severity_en == "WARNING" and message.sqlstate != LOCKED_SQLSTATE:
             _log.warning("server_warning", connection=self.name, message=message.message)
@@ -234,7 +235,7 @@ class DatabaseConnection:
     def _answered(self, error: asyncpg.PostgresError) -> Exception:
         sqlstate = error.sqlstate or ""
         if loses_connection(sqlstate):
-            # What the server said last, if anything, is the cause of asyncpg's own error.
+            # The server's last message, if any, is the cause of asyncpg's own error.
             told = getattr(error.__cause__, "sqlstate", None) or sqlstate
             if is_canceled(told):
                 self.drop()
@@ -270,10 +271,10 @@ class DatabaseConnection:
 
 
 def _lacks_partition(error: asyncpg.PostgresError) -> bool:
-    """Tells whether a row of the history found no partition.
+    """Tells whether there was no partition for a row of the history.
 
-    The database notes a day when every server process can know its partition. Should one not, all the same,
-    the next call may find it, and nothing of this one was done.
+    The database uses a partition once every backend can know it. If one does not know it all the same, this
+    call did nothing, and the next one may find the partition.
     """
     if not isinstance(error, asyncpg.CheckViolationError):
         return False
@@ -281,11 +282,11 @@ def _lacks_partition(error: asyncpg.PostgresError) -> bool:
 
 
 class Gate:
-    """Stands before all calls that are made for clients.
+    """Decides whether calls for clients are made.
 
     Attributes:
-        shut: how all calls are refused, None when they are not.
-        shut_for_writes: how those are refused that write.
+        shut: the failure of all calls; None if they are made.
+        shut_for_writes: the failure of calls that write; None if they are made.
     """
 
     def __init__(self) -> None:
@@ -294,17 +295,17 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Nothing is refused."""
+        """No call is refused."""
         return self.shut is None and self.shut_for_writes is None
 
     def open(self, why: str) -> None:
-        """Refuses nothing any more."""
+        """Lets all calls be made."""
         if not self.is_open:
             _log.info("available_again", why=why)
             self.shut = self.shut_for_writes = None
 
     def check(self, *, writes: bool) -> None:
-        """Raises UnavailableError, with the failure, for a call that is refused."""
+        """Raises UnavailableError, with the failure, if the call is refused."""
         failure = self.shut or (self.shut_for_writes if writes else None)
         if failure is not None:
             raise UnavailableError(failure.details, failure)

@@ -15,13 +15,13 @@ from telesto.middleware.scheduling.single_request import Call, Row
 
 
 class DatabaseConnections:
-    """Makes connections, one for each worker, and knows them all.
+    """Makes connections, one for each worker, and has a list of them.
 
-    There is no pool to wait for: each worker has its own connection, opened when it is needed first.
+    There is no pool: each worker has its own connection, which is opened when it is first needed.
 
     Attributes:
-        gate: before all connections but those that watch over the database.
-        primary: where they lead.
+        gate: that of all connections but those that check the database.
+        primary: the server that they connect to.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class DatabaseConnections:
 
         Args:
             settings: those of the middleware.
-            on_connected: called when there is a new backend.
+            on_connected: called when a connection was opened.
             on_moved: called when another server has become the primary, after all connections were dropped.
         """
         self._settings = settings
@@ -50,7 +50,7 @@ class DatabaseConnections:
         return len(self._all)
 
     def make(self, name: str, *, gated: bool = True) -> DatabaseConnection:
-        """Makes a connection for a worker; without a gate if it is to find out how the database is."""
+        """Makes a connection for a worker. One that checks the database must not be gated."""
         gate = self.gate if gated else None
         connection = DatabaseConnection(name, self._connect, self._settings.database_backoff_s, gate)
         self._all.append(connection)
@@ -64,7 +64,7 @@ class DatabaseConnections:
                 yield pid
 
     def busy_since(self, moment: float) -> list[DatabaseConnection]:
-        """The connections whose call is under way since a moment, by the loop's clock in seconds."""
+        """Returns the connections whose call began before a moment, by the loop's clock in seconds."""
         return [
             connection
             for connection in self._all
@@ -81,17 +81,17 @@ class DatabaseConnections:
         return await self._listened.connect(f"telesto {name}")
 
     def drop(self, reason: str, told: str = LOST) -> None:
-        """Ends all connections at once; they are opened again when they are needed."""
+        """Closes all connections at once. They are opened again when they are needed."""
         for connection in self._all:
             connection.drop(reason, told)
 
     def cut_off(self) -> None:
-        """Ends all connections at once and for good."""
+        """Closes all connections at once and for good."""
         for connection in self._all:
             connection.cut_off()
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         await asyncio.gather(self.primary.close(), self._listened.close())
         await asyncio.gather(*(connection.close() for connection in self._all))
 
@@ -117,7 +117,7 @@ class DatabaseConnections:
 
 
 def shared(connection: DatabaseConnection) -> Call:
-    """Lets several pieces of background work take turns on a connection."""
+    """Lets several background tasks use a connection, one call at a time."""
     lock = asyncio.Lock()
 
     async def call(sql: str, *arguments: Any) -> list[Row]:

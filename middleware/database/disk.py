@@ -1,4 +1,4 @@
-"""Refuses puts while the database's disk is nearly full, so that what is stored can be taken out."""
+"""Refuses puts while the database's disk is nearly full, so that messages can still be taken out."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.single_request import Call
 
-#: The reserve is no larger than this part of the disk, on a small one than so many bytes: reading writes too.
+#: The reserve is at most a tenth of the disk, or on a small disk this many bytes. Reads need it: they write.
 PART_OF_DISK = 10
 _SMALL_RESERVE_BYTES = 128 << 20
-#: With so much more than the reserve, in parts of it, puts are taken again.
+#: Puts are taken again when the free space exceeds the reserve by an eighth of it.
 _MARGIN = 8
-#: How often the disk is looked at, in seconds; and when less is free than some seconds may use.
+#: How often the disk is checked, in seconds; and how often when less than _CLOSE_BYTES are free.
 PERIOD_S = 1.0
 _CLOSE_PERIOD_S = 0.1
 _CLOSE_BYTES = 512 << 20
-#: How long reads wait for space at most, in seconds.
+#: The longest time that reads wait for space, in seconds.
 _PACE_S = 1.0
-#: After the database itself said that its disk is full, puts are tried again after so long.
+#: After an error of the database that its disk is full, puts are tried again after this time, in seconds.
 RETRY_S = 5.0
-#: Where nothing can be measured, a disk that stays full is logged every so often.
+#: Where nothing can be measured, a disk that stays full is logged once in this time, in seconds.
 _WARN_S = 60.0
-#: When so many parts in so many of what was stored are gone, there is space inside the tables.
+#: When at most 7 of 8 rows are left, there is space inside the tables.
 _DRAINED = (7, 8)
 
 MAX_WAL = "SELECT setting::bigint * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size'"
@@ -54,7 +54,7 @@ FROM pg_class AS stored
 JOIN pg_stat_all_tables AS counts ON counts.relid IN (stored.oid, stored.reltoastrelid)
 WHERE stored.relnamespace = 'telesto'::regnamespace AND stored.relname = ANY ($1)
 """
-#: What this user may do; what it may not do would be a warning, or an error.
+#: Whether this user may vacuum and checkpoint. Without the right they cause a warning or an error.
 RIGHTS = """
 SELECT pg_has_role(relowner, 'USAGE'), pg_has_role('pg_checkpoint', 'USAGE')
 FROM pg_class WHERE oid = 'telesto.messages'::regclass
@@ -68,18 +68,19 @@ _log = logger("disk")
 class Disk:
     """Decides whether puts are taken.
 
-    They are refused when less than the reserve is free, for reads, acknowledgements and purges write, too: to
-    their tables and to the log. The space of deleted rows is used again, but the files of the tables do not
-    always shrink. So puts are taken again when there is space on the disk, or when an eighth of what was
-    stored is gone and vacuumed; then as long as the free space does not fall further.
+    They are refused when less than the reserve is free, because reads, acknowledgements and purges write to
+    their tables and to the log, too. The space of deleted rows is used again, but the files of the tables do
+    not always shrink. So puts are taken again when there is space on the disk, or when an eighth of the
+    stored rows is deleted and vacuumed. In the second case they are taken as long as the free space does not
+    shrink further.
 
-    Where the disk cannot be seen, the size of the database has a bound, if one is set. In any case puts are
-    refused for some seconds after the database has said that its disk is full.
+    Where the disk cannot be measured, the size of the database is limited if the setting says so. In any case
+    puts are refused for some seconds after the database reported that its disk is full.
 
     Attributes:
         work: what runs in the background.
         is_full: puts are refused.
-        free: how much more may be stored, in bytes; negative when the reserve is used; None when not known.
+        free: how many more bytes may be stored; negative while the reserve is used; None if unknown.
     """
 
     def __init__(
@@ -111,13 +112,13 @@ class Disk:
             self.work.poke()
 
     def refusal(self, requests: int) -> Failure:
-        """Counts puts that are refused; returns what their clients are told."""
+        """Counts puts that are refused. Returns their failure."""
         for _ in range(requests):
             self._counters.refused(self._refusal.code)
         return self._refusal
 
     def refused_by_database(self) -> None:
-        """The database had no space for a call."""
+        """The database had no space for a call, so puts are refused for a while."""
         self._try_at = self._clock() + RETRY_S
         self._rows = None
         self.work.period_s = PERIOD_S
@@ -126,7 +127,7 @@ class Disk:
             self.work.poke()
 
     async def pace(self) -> None:
-        """Holds up a call that moves messages while there is so little space that some must be made first."""
+        """Delays a call that moves messages while space has to be freed first."""
         if self.is_full and self._short:
             self._space_made.clear()
             self._is_waited_for = True
@@ -136,7 +137,7 @@ class Disk:
                     await self._space_made.wait()
 
     async def look(self) -> None:
-        """Looks at the disk now, and decides."""
+        """Measures the free space and decides whether puts are taken."""
         self.free = await self._measure()
         self._short = self.free is not None and self.free < -self._left // 4
         close = self.is_full or (self.free is not None and self.free < _CLOSE_BYTES)
@@ -218,9 +219,9 @@ class Disk:
         return await self._ask(ROWS, list(_STORES))
 
     async def _free_space(self) -> None:
-        """Has PostgreSQL give back what it need not keep, as far as this user may ask for it.
+        """Vacuums and checkpoints, as far as this user may.
 
-        What is read is written once more, faster than autovacuum and checkpoints follow.
+        A read writes a message once more, and autovacuum and checkpoints are too slow for that.
         """
         begun = self._clock()
         with suppress(UnavailableError, LostError, RefusedError):
@@ -235,7 +236,7 @@ class Disk:
         self._space_made.set()
 
     async def _ask(self, sql: str, *arguments: object) -> int | None:
-        """One number from the database; None if it cannot be had."""
+        """Returns one number from the database; None if it does not answer."""
         try:
             rows = await self._call(sql, *arguments)
         except (UnavailableError, LostError, RefusedError):
@@ -244,7 +245,7 @@ class Disk:
 
 
 def _size_of_wal(directory: Path) -> int | None:
-    """The size of the write-ahead log's files; None where they cannot be seen."""
+    """Returns the size of the write-ahead log's files; None where they cannot be read."""
     try:
         with os.scandir(directory / "pg_wal") as entries:
             return sum(entry.stat().st_size for entry in entries if entry.is_file())

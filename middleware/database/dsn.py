@@ -23,24 +23,24 @@ else:
     Connection = asyncpg.Connection
 
 
-#: Classes of SQLSTATE by which a server says at a connection that it cannot serve now: it starts, ends, has
-#: no connection left, or an administrator has closed the database for a while.
+#: Classes of SQLSTATE of a server that cannot accept a connection now: it starts or stops, has no connection
+#: left, or an administrator has closed the database for a while.
 _PASSING = ("08", "40", "53", "55", "57", "58", "XX")
-#: asyncpg has no class of its own for it.
+#: asyncpg has no exception class for it.
 _NO_TLS = "rejected SSL upgrade"
 
 
 class RejectedConnectionError(OSError):
-    """The server was reached, and would refuse the next attempt too: a password, a name, a right, TLS."""
+    """The server refuses the connection and would refuse the next one too: a password, name, right or TLS."""
 
 
 async def connect_to(server: Server, dsn: str, name: str, timeout_s: float, silent_ms: int) -> Connection:
-    """Opens a connection to one server; its settings do not depend on the role's or the database's.
+    """Opens a connection to one server. Its settings override those of the role and the database.
 
-    A backend that is blocked on sending to a middleware that hangs keeps its locks, and so does one whose
-    middleware's machine is gone: tcp_user_timeout ends both, on either side of the connection.
+    A backend that blocks while it sends to a hanging middleware keeps its locks, and so does one whose
+    middleware's machine is gone. tcp_user_timeout ends both, on either side of the connection.
 
-    Raises CONNECT_ERRORS; among them RejectedConnectionError where waiting does not help.
+    Raises CONNECT_ERRORS, among them RejectedConnectionError where waiting does not help.
     """
     try:
         connection = await _connect(server, dsn, name, timeout_s, silent_ms)
@@ -60,12 +60,12 @@ async def connect_to(server: Server, dsn: str, name: str, timeout_s: float, sile
 
 
 def brief(error: asyncpg.PostgresError) -> str:
-    """The message of an error without its detail, which may show a row and so the body of a message."""
+    """Returns an error's message without its detail, which may contain a row and so a message's body."""
     return str(error.args[0]) if error.args else type(error).__name__
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a server could not be had, in the words of the server or of the operating system."""
+    """Returns why a connection failed, in the words of the server or of the operating system."""
     if isinstance(error, asyncpg.PostgresError):
         return brief(error)
     if isinstance(error, socket.gaierror):
@@ -95,7 +95,7 @@ async def _connect(server: Server, dsn: str, name: str, timeout_s: float, silent
     )
 
 
-#: A release of PostgreSQL that does not know a limit goes without it.
+#: Limits that a release of PostgreSQL does not have are left out.
 _LIMIT = """
 SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS given (name, value)
 WHERE current_setting(name, true) IS NOT NULL
@@ -103,9 +103,9 @@ WHERE current_setting(name, true) IS NOT NULL
 
 
 def session_limits(settings: ServerSettings) -> dict[str, str]:
-    """PostgreSQL's limits of time for the sessions of a middleware, whatever its user or database has.
+    """Returns PostgreSQL's timeouts for the sessions of a middleware, which override those of its role.
 
-    None of them cuts the wait of a commit for a synchronous standby: they are over before it begins.
+    None of them ends the wait of a commit for a synchronous standby: they stop before it begins.
     """
     seconds = {
         "statement_timeout": settings.statement_timeout_s,
@@ -117,12 +117,12 @@ def session_limits(settings: ServerSettings) -> dict[str, str]:
 
 
 async def limit_session(connection: Connection, limits: Mapping[str, str]) -> None:
-    """Puts ``session_limits`` into effect; raises what asyncpg raises."""
+    """Sets ``session_limits``. Raises what asyncpg raises."""
     await connection.execute(_LIMIT, list(limits), list(limits.values()))
 
 
 async def read_times_as_microseconds(connection: Connection) -> None:
-    """Has the connection give points in time as whole microseconds since 1970."""
+    """Has the connection return timestamps as whole microseconds since 1970."""
     await connection.set_type_codec(
         "timestamptz",
         schema="pg_catalog",
@@ -133,7 +133,7 @@ async def read_times_as_microseconds(connection: Connection) -> None:
 
 
 def _watch_peer(connection: Connection, silent_ms: int) -> None:
-    """Has the kernel end the connection when the server's machine is gone; asyncpg cannot ask for it."""
+    """Has the kernel end the connection when the server's machine is gone. asyncpg has no option for it."""
     transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001
     sock = transport.get_extra_info("socket")
     if sock is None or sock.family == getattr(socket, "AF_UNIX", None):
@@ -154,8 +154,8 @@ def _decode_time(value: tuple[int]) -> int:
     return value[0] + _POSTGRES_EPOCH_US
 
 
-#: What connecting, and the first calls on a new connection, raise when the database cannot be had. The
-#: internal error is that of a connection which the server has ended while asyncpg waits to hear more.
+#: What connecting, and the first calls on a new connection, raise when the database is not available. The
+#: internal error occurs when the server has ended the connection while asyncpg waits for a message.
 CONNECT_ERRORS = (
     OSError,
     asyncio.TimeoutError,

@@ -23,13 +23,14 @@ _log = logger("primary")
 
 
 class NotPrimaryError(OSError):
-    """A server can be reached and must not be used."""
+    """A server answers but must not be used."""
 
 
 class Epoch:
-    """The latest primary that this process knows of; a former one that comes back is not used again.
+    """The latest primary that this process knows, so that a former one that comes back is not used again.
 
-    A former primary that was frozen, or cut off, goes on as if nothing had been. It is told by its history.
+    A former primary that was frozen or cut off still takes writes. Its timeline shows that it is a former
+    one.
     """
 
     def __init__(self) -> None:
@@ -47,13 +48,13 @@ class Epoch:
             )
 
     def note(self, status: ServerStatus) -> bool:
-        """Takes note of a primary; returns True when it has taken the place of another."""
+        """Notes a primary. Returns True if it has replaced another one."""
         before, self.latest = self.latest, status
         return before is not None and before != status
 
 
 class Primary:
-    """Connects to the server that takes writes, as long as it is the same one without looking for it."""
+    """Connects to the server that takes writes, and searches for it only when it has changed."""
 
     def __init__(
         self,
@@ -64,16 +65,16 @@ class Primary:
         limits: Mapping[str, str] | None = None,
         on_moved: Callable[[], None] | None = None,
     ) -> None:
-        """Reads the URL; connects to nothing yet.
+        """Reads the URL without connecting.
 
         Args:
             url: the database.
-            connect_s: how long it may take to connect to a server.
-            silent_ms: how long a server may acknowledge nothing.
+            connect_s: the longest time to connect to a server.
+            silent_ms: the longest time without an acknowledgement of the server's kernel.
             epoch: tells a former primary from the current one.
-            limits: those of the sessions, as ``session_limits`` gives them.
-            on_moved: called when another server has become the primary; connections to the former one are of
-                no use any more.
+            limits: the result of ``session_limits``.
+            on_moved: called when another server has become the primary, so that connections to the former one
+                are useless.
         """
         target = read_database_url(url)
         self._dsn = target.dsn
@@ -87,9 +88,9 @@ class Primary:
         self._on_moved = on_moved
 
     async def connect(self, name: str) -> Connection:
-        """Opens a connection that takes writes; raises CONNECT_ERRORS.
+        """Opens a connection that takes writes. Raises CONNECT_ERRORS.
 
-        It takes twice ``connect_s`` at most, with several servers five times.
+        It takes at most twice ``connect_s``, or five times with several servers.
         """
         if self._server is not None:
             try:
@@ -102,9 +103,9 @@ class Primary:
         return await self._enter(found.server, name)
 
     async def look(self) -> Found:
-        """Asks all servers at the same time and returns the primary; raises CONNECT_ERRORS.
+        """Asks all servers at the same time and returns the primary. Raises CONNECT_ERRORS.
 
-        Those who look at the same time share one search.
+        Concurrent calls share one search.
         """
         if self._search is None:
             self._search = asyncio.create_task(self._ask_all(), name="look for the primary")
@@ -125,7 +126,7 @@ class Primary:
             await asyncio.gather(self._search, return_exceptions=True)
 
     def _searched(self, search: asyncio.Task[Found]) -> None:
-        """What was found counts also when whoever looked has gone."""
+        """Notes the result, even if the caller of ``look`` was cancelled."""
         self._search = None
         if not search.cancelled() and search.exception() is None:
             self._note(search.result())
@@ -158,7 +159,7 @@ class Primary:
             await search.close()
 
     async def _ask(self, server: Server) -> Found:
-        """Asks one server; raises OSError, also when it must not be used."""
+        """Asks one server. Raises OSError, also when it must not be used."""
         try:
             connection = await connect_to(server, self._dsn, "telesto look", self._connect_s, self._silent_ms)
             try:

@@ -10,9 +10,9 @@ from telesto.middleware.common.database_url import Server
 from telesto.middleware.database.dsn import RejectedConnectionError
 from telesto.middleware.database.server_status import ServerStatus
 
-#: Once a server that takes writes has answered, the others have so long to say that they do too, in seconds.
+#: Once a server that takes writes has answered, the search waits this long for the others, in seconds.
 _RIVALS_S = 0.5
-#: As long as a server is silent, those that do not take writes are asked again after so long, in seconds.
+#: While a server is silent, those that do not take writes are asked again after this time, in seconds.
 _AGAIN_S = 0.2
 
 
@@ -24,14 +24,14 @@ class Found(NamedTuple):
 
 
 class Search:
-    """Asks until a server takes writes, or each has said that it does not, or has been silent for too long.
+    """Asks until a server takes writes, or until none does: each has said so or was silent for too long.
 
-    While a server that hangs is waited for, the others are asked again and again: one of them may be promoted
-    in its place. When one has been found, the others may still say that they were promoted later.
+    While a server hangs, the others are asked repeatedly, because one of them may be promoted in its place.
+    When one is found, the search waits shortly for others that were promoted later.
     """
 
     def __init__(self, servers: Sequence[Server], ask: Callable[[Server], Awaitable[Found]]) -> None:
-        """``ask`` raises an exception for a server that does not take writes, in the end for a silent one."""
+        """``ask`` raises an exception for a server that takes no writes, or after a time for a silent one."""
         self._servers = servers
         self._ask = ask
         self._asking: dict[asyncio.Task[Found], Server] = {}
@@ -43,8 +43,8 @@ class Search:
     async def run(self) -> Found:
         """Returns the primary.
 
-        Raises OSError, which says for each server why it is none; RejectedConnectionError if all of them
-        would refuse the next attempt too.
+        Raises OSError with the reason for each server, or RejectedConnectionError if all of them would refuse
+        the next attempt too.
         """
         for server in self._servers:
             self._start(server, 0.0)
@@ -99,7 +99,7 @@ class Search:
             self._start(server, _AGAIN_S)
 
     def _choice(self) -> Found:
-        """The first in the order of the URL, unless another one was promoted later."""
+        """Returns the first in the order of the URL, unless another one was promoted later."""
         candidates = [self._found[server] for server in self._servers if server in self._found]
         choice = candidates[0]
         for found in candidates[1:]:

@@ -1,4 +1,4 @@
-"""What a server says of itself: whether it takes writes, and which of several that do is the primary now."""
+"""Whether a server takes writes, and which of several servers that do was promoted last."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import asyncpg
 
 from telesto.middleware.database.dsn import Connection
 
-#: A cluster's history forks with each promotion, and the fork has the higher number. A commit that does not
-#: even wait for the own disk is never what a middleware wants.
+#: Each promotion begins a timeline with a higher number. A middleware needs commits that wait at least for
+#: the server's own disk.
 _ASK = """
 SELECT current_setting('transaction_read_only')::boolean,
        pg_is_in_recovery(),
@@ -20,20 +20,20 @@ SELECT current_setting('transaction_read_only')::boolean,
                   CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                        ELSE current_setting('synchronous_commit') END, false)
 """
-#: For services that resemble PostgreSQL and do not tell their history.
+#: For services that resemble PostgreSQL and do not show their timeline.
 _ASK_LESS = "SELECT current_setting('transaction_read_only')::boolean, false, 0, 0"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """Whether a server takes writes, and its place in the history of its cluster.
+    """Whether a server takes writes, and its timeline.
 
     Attributes:
-        read_only: it takes no writes, as a standby, or as it was told to.
+        read_only: it takes no writes, as a standby or by its settings.
         is_standby: it follows another server.
-        history: the number of its timeline, 0 when it does not tell; of two servers that take writes, the one
-            with the higher number was promoted later.
-        cluster: which cluster it belongs to; servers of different ones cannot be compared.
+        history: the number of its timeline, 0 if unknown. Of two servers that take writes, the one with the
+            higher number was promoted later.
+        cluster: identifies its cluster. Servers of different clusters cannot be compared.
     """
 
     read_only: bool
@@ -42,12 +42,12 @@ class ServerStatus:
     cluster: int
 
     def succeeds(self, other: ServerStatus) -> bool:
-        """Tells whether this one was promoted in the place of the other, which must not be used any more."""
+        """Tells whether this server was promoted after the other, which must not be used any more."""
         return self.cluster == other.cluster and self.history > other.history
 
 
 async def status_of(connection: Connection) -> ServerStatus:
-    """Asks a server; also sees to it that commits wait for what the server's settings name.
+    """Asks a server. Also sets synchronous_commit so that commits wait at least for the server's disk.
 
     Raises what asyncpg raises.
     """

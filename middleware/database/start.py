@@ -1,4 +1,4 @@
-"""The middleware's first work on the database, which it waits for."""
+"""The first calls of a middleware to the database, which it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from telesto.middleware.database.primary import Epoch, Primary
 
 _log = logger("start")
 _FIRST_PAUSE_S = 0.1
-#: What an attempt raises while the database cannot be had, or goes away in its middle.
+#: What an attempt raises while the database is not available, or fails during the attempt.
 _AWAY = (psycopg.OperationalError, UnavailableError, LostError, *CONNECT_ERRORS)
 
 T = TypeVar("T")
@@ -29,15 +29,15 @@ def _log_absence(reason: str) -> None:
 
 
 class DatabaseStart:
-    """The first work on the database: each step is tried again while the database is away.
+    """The first calls to the database. Each step is repeated while the database is not available.
 
-    All steps together have ``database_start_s``, counted from the making of this object. A database that
-    goes away between two steps is waited for like one that was not there at first. One that rejects the
-    connection for a reason that stays (a password, a name, a right) is not waited for.
+    All steps together may take ``database_start_s``, counted from when this object was made. It also waits
+    for a database that fails between two steps. It does not wait for one that rejects the connection for a
+    permanent reason, such as a password, name or right.
     """
 
     def __init__(self, settings: ServerSettings, tell: Callable[[str], None] = _log_absence) -> None:
-        """``tell`` is called with the reason when an attempt has failed and another one will be made."""
+        """``tell`` gets the reason when an attempt has failed and another one will follow."""
         self._settings = settings
         self._tell = tell
         self._loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ class DatabaseStart:
     async def reach(self) -> None:
         """Returns once a server that takes writes accepts connections.
 
-        Raises psycopg.OperationalError when there is none in time, or the database rejects the connection.
+        Raises psycopg.OperationalError if there is none in time, or if the database rejects the connection.
         """
         settings = self._settings
         primary = Primary(
@@ -62,10 +62,10 @@ class DatabaseStart:
             await primary.close()
 
     async def check_schema(self) -> None:
-        """Returns once the database is there and its schema fits this release.
+        """Returns once the database is available and its schema fits this release.
 
-        Raises SchemaError, which says what to do, and psycopg.OperationalError when the database cannot
-        be had in time.
+        Raises SchemaError, which says what to do, and psycopg.OperationalError if the database is not
+        available in time.
         """
         settings = self._settings
         url = with_time_limit(settings.database_url.get_secret_value(), settings.database_connect_s)
@@ -73,12 +73,12 @@ class DatabaseStart:
         _compare_bounds(status.max_body_bytes, settings)
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Tries until the database is there.
+        """Repeats an attempt until the database is available.
 
-        Raises psycopg.OperationalError when the time is over or the connection is rejected, and
-        psycopg.DatabaseError when the database refuses what was asked.
+        Raises psycopg.OperationalError if the time is over or the connection is rejected, and
+        psycopg.DatabaseError if the database refuses the attempt.
 
-        An attempt may have been executed although it failed, so that it has to be one that can be repeated.
+        An attempt may have been executed although it failed, so it must be safe to repeat.
         """
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -97,7 +97,7 @@ class DatabaseStart:
 
 
 def _compare_bounds(max_body_bytes: int | None, settings: ServerSettings) -> None:
-    """Warns when a message put from SQL may be longer than what this middleware can hand over."""
+    """Warns if a message put from SQL may be longer than this middleware can hand over."""
     held = settings.max_frame - FRAME_OVERHEAD_BYTES
     if max_body_bytes is not None and max_body_bytes > held:
         _log.warning(

@@ -1,4 +1,4 @@
-"""One connection of a client: receiving, sending and closing."""
+"""Connections of clients: receiving, sending and closing, and the order in which they are handled."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _FRAME_RATE_BYTES = 64 << 10
 #: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
 AT_ONCE_BYTES = 128 * FRAME_COST
-#: The same of one connection when TURN_BYTES are used up: enough for a connection that sends little.
+#: The same of one connection once TURN_BYTES are used up: enough for a connection that sends little.
 LITTLE_BYTES = 4 * FRAME_COST
 #: How much waiting data is handled in one turn of the event loop, at most of one connection after the other.
 PORTION_BYTES = 16 * FRAME_COST
 
 
 class Connection(asyncio.Protocol):
-    """Connects a transport with a conversation and a pipeline.
+    """Joins a transport with a conversation and a pipeline.
 
     Attributes:
-        buffered: bytes of an incomplete frame and of frames that wait for their turn, as counted in the
+        buffered: bytes of an incomplete frame and of frames that wait in the intake, as counted in the
             budget.
-        waits: received frames wait for their turn in the intake.
-        frame_since: since when a frame is incomplete, by the loop's clock in seconds; None without one.
+        waits: received frames wait in the intake.
+        frame_since: when the incomplete frame began, by the loop's clock in seconds; None without one.
         unsent: bytes of answers that the peer has not read, as counted in the budget.
-        unsent_since: since when there are any.
+        unsent_since: when the peer began to leave answers unread.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class Connection(asyncio.Protocol):
         self._services.consumers.writable(self._pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drops the requests that wait; requests under way run on, and their answers are discarded.
+        """Drops the requests that wait. Requests under way run on, and their answers are discarded.
 
-        Afterwards nothing refers to this connection, so its buffers are freed now and not at the next garbage
-        collection.
+        Nothing refers to this connection afterwards, so its buffers are freed at once, without the garbage
+        collector.
         """
         for timer in (self._linger, self._stalled):
             if timer is not None:
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
     # --- for the intake ----------------------------------------------------------------------
 
     def take(self, data: bytes, size: int) -> int:
-        """Handles new and waiting data up to a size, counted as in ``Intake``; returns the size handled.
+        """Handles new and waiting data up to a size, counted as in ``Intake``. Returns the size handled.
 
         The rest waits if the quotas permit; it is not handled while the pipeline is full or the peer does not
         read.
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             return 0
         except FrameTooLargeError:
             pass
-        # Raising the error that the decoder keeps would keep this connection alive through the traceback.
+        # The error is not raised: its traceback would keep this connection alive.
         if decoder.error is not None:
             details = decoder.error.details
             self._break(0, Failure(ErrorCode.FRAME_TOO_LARGE, ErrorClass.FATAL, details))
@@ -220,9 +220,9 @@ class Connection(asyncio.Protocol):
             self._abort("too_much_unsent")
 
     def finish(self) -> None:
-        """Sends what is unsent and closes.
+        """Sends the remaining answers and closes.
 
-        For a while data of the peer is read and discarded: closing a socket with unread data would reset the
+        For a while it reads and discards data of the peer: closing a socket with unread data resets the
         connection, and the peer might not receive its last answers.
         """
         if self._linger is not None or self._transport.is_closing():
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Its requests, and what the other packages know of the connection."""
+        """Its requests, and what the other packages know about the connection."""
         return self._pipeline
 
     @property
@@ -260,16 +260,16 @@ class Connection(asyncio.Protocol):
 
     @property
     def slow_since(self) -> float | None:
-        """Since when the peer does not read, by the loop's clock in seconds; None if it reads."""
+        """When the peer stopped reading, by the loop's clock in seconds; None if it reads."""
         return self._flow.slow_since
 
     def unsent_now(self) -> int:
-        """How many bytes the peer has not read."""
+        """Returns how many bytes the peer has not read."""
         size: int = self._transport.get_write_buffer_size()
         return size
 
     def give_up(self, resource: Resource) -> None:
-        """Closes the connection because others need its part of a budget."""
+        """Closes the connection because others need what it uses of a budget."""
         if resource is Resource.BYTES and not self._flow.slow:
             self._break(
                 0, Failure(ErrorCode.OVERLOADED, ErrorClass.FATAL, "others need the memory of this frame")
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
         self._services.consumers.drop(self._pipeline)
 
     def _account_buffered(self) -> bool:
-        """Counts the bytes of an incomplete frame and of waiting frames; tells whether they may be kept."""
+        """Counts the bytes of an incomplete frame and of waiting frames. Returns whether they may be kept."""
         incomplete = self._decoder.buffered
         buffered = incomplete + self._decoder.waiting
         grown = buffered - self.buffered
@@ -347,7 +347,7 @@ class Connection(asyncio.Protocol):
         self.frame_since = None
 
     def _watch(self) -> None:
-        """Closes the connection when it is silent, unknown, or in one frame, for too long; or looks later."""
+        """Closes the connection if it is idle, unidentified or in one frame for too long; else repeats."""
         settings, now = self._services.settings, self._services.loop.time()
         limits = []
         if self._pipeline.client is NOBODY and not self._conversation.identifying:
@@ -362,7 +362,7 @@ class Connection(asyncio.Protocol):
             if limit <= now:
                 self._abort(reason)
                 return
-        # A frame that begins right after this must not get more time than it may have.
+        # The next look must not be later than the limit of a frame that begins now.
         again = min([now + settings.frame_limit_s, *(limit for limit, _ in limits)])
         self._watch_entry = self._services.deadlines.add(again, self._watch)
 
@@ -371,7 +371,7 @@ class Connections:
     """All connections of a middleware.
 
     Attributes:
-        limit: how many there may be, beside a few that are refused and have not closed yet.
+        limit: how many may be open, beside a few that were refused and have not closed yet.
     """
 
     def __init__(self, limit: int, counters: Counters) -> None:
@@ -382,17 +382,16 @@ class Connections:
         self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
-        """How many there are, without those that were refused."""
+        """How many are open, without those that were refused."""
         return len(self._all) - len(self._refused)
 
     def enter(self, connection: Connection) -> Failure | None:
-        """Adds a connection; returns why it must end at once, None normally."""
+        """Adds a connection. Returns why it must be closed at once; None if it may stay."""
         full = len(self) >= self.limit
         self._all[connection] = None
         self._counters.connections_total += 1
         if full:
             if len(self._refused) >= REFUSED_MAX:
-                # The first was told long ago, if anything is long here.
                 oldest = next(iter(self._refused))
                 del self._refused[oldest]
                 oldest.abort()
@@ -410,23 +409,23 @@ class Connections:
             self._empty.set()
 
     def snapshot(self) -> list[Connection]:
-        """All connections there are now."""
+        """Returns all connections that are open now."""
         return list(self._all)
 
     async def wait_empty(self) -> None:
-        """Returns when there is no connection any more."""
+        """Returns when no connection is open."""
         if self._all:
             self._empty = asyncio.Event()
             await self._empty.wait()
 
 
 class Intake:
-    """Shares the turns of the event loop among connections by the amount of data that they send.
+    """Divides each turn of the event loop among connections, by the amount of data that they send.
 
-    Data is handled in the turn in which it comes, up to TURN_BYTES; then only LITTLE_BYTES of each connection
-    are, and the rest waits. In each turn one portion of the waiting data is handled, alternately of
-    connections that have begun to wait and of those that go on waiting, first come first served. So a
-    connection that sends much delays another one that sends little by one portion at most.
+    Data is handled in the turn in which it comes, up to TURN_BYTES. Beyond that only LITTLE_BYTES of each
+    connection are handled, and the rest waits. Each turn handles one portion of the waiting data, alternately
+    from connections that have just begun to wait and from those that have waited before, first come first
+    served. So a connection that sends much delays one that sends little by one portion at most.
 
     Data is counted in bytes; a frame counts as FRAME_COST at least.
     """
@@ -445,25 +444,25 @@ class Intake:
         return len(self._fresh) + len(self._old)
 
     def came(self, connection: Connection, data: bytes) -> None:
-        """Handles data that came over a connection, or a part of it."""
+        """Handles received data of a connection, or a part of it."""
         waited = connection.waits
         self._left -= connection.take(data, AT_ONCE_BYTES if self._left > 0 else LITTLE_BYTES)
         if connection.waits and not waited:
             self._fresh.append(connection)
             self._ask()
         elif self._left < TURN_BYTES // 2:
-            # Not earlier, so that a turn in which little comes needs no callback.
+            # Only now, so that a turn with little data needs no callback.
             self._ask()
 
     def again(self, connection: Connection) -> None:
-        """Lets a connection whose frames wait have its turn again."""
+        """Adds a connection whose frames wait."""
         if not connection.waits:
             connection.waits = True
             self._old.append(connection)
             self._ask()
 
     def _turn(self) -> None:
-        """Handles one portion of the waiting data; runs once in a turn of the event loop."""
+        """Handles one portion of the waiting data. Runs once in a turn of the event loop."""
         self._asked = False
         left = PORTION_BYTES
         first, second = self._fresh, self._old
@@ -486,7 +485,7 @@ class Intake:
 
 
 class Flusher:
-    """Lets each connection send its answers in one write at the end of a turn of the event loop."""
+    """Has each connection send its answers in one write at the end of a turn of the event loop."""
 
     __slots__ = ("_connections", "_loop")
 

@@ -1,4 +1,4 @@
-"""The conversation with one client: requests go to the pipeline, simple ones are answered at once."""
+"""The conversation with one client: most requests go to the pipeline, a few are answered at once."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from telesto.protocol.packets import (
     ReadMode,
 )
 
-#: In the place of a waiting time: without limit.
+#: A waiting time of this value has no limit.
 _FOREVER_MS = 0xFFFF_FFFF
-#: What consumers say about messages that they have.
+#: The packets by which consumers answer messages.
 _ANSWERS = (packets.Ack, packets.Nack, packets.Touch)
 
 
@@ -59,8 +59,8 @@ class BrokenConversationError(Exception):
     """The conversation cannot go on.
 
     Attributes:
-        packet_id: which packet ended it.
-        failure: what the client is told.
+        packet_id: the packet that ended it.
+        failure: the error that the client gets.
     """
 
     def __init__(self, packet_id: int, failure: Failure) -> None:
@@ -73,7 +73,7 @@ class Conversation:
     """The state of a connection and what each packet does to it.
 
     Attributes:
-        state: where the conversation stands.
+        state: the state of the connection.
         identifying: a takeover is under way.
     """
 
@@ -88,7 +88,7 @@ class Conversation:
         self._enter(ConnectionState.AWAITING_HELLO)
 
     def receive(self, frames: Iterable[Frame]) -> None:
-        """Handles frames in their order; raises BrokenConversationError."""
+        """Handles frames in order. Raises BrokenConversationError."""
         pipeline = self._pipeline
         quotas = self._services.quotas
         left = quotas.requests_left(pipeline)
@@ -133,7 +133,7 @@ class Conversation:
                 self._services.dispatcher.stand(pipeline)
 
     def identified(self, client: Client | None) -> None:
-        """A takeover is over: the connection is this client's, or nobody's as before."""
+        """A takeover has ended: the connection belongs to this client, or to none if it is None."""
         self.identifying = False
         if client is None:
             return
@@ -163,7 +163,7 @@ class Conversation:
             if not (route.numbered and packet.number):
                 raise self._overloaded()
             numbers.refusal = self._overloaded()
-        # What is kept is not raised: its traceback would hold the connection.
+        # A copy is raised: the traceback of the kept error would keep the connection alive.
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
         if not packet_id and route.answered:
@@ -178,14 +178,14 @@ class Conversation:
             self.identifying = True
 
     def _overloaded(self) -> OverloadedError:
-        """A refusal to raise; a variable that held it would make a cycle with its traceback."""
+        """Makes the error, to be raised directly: a variable would make a cycle with the traceback."""
         return OverloadedError(
             "the middleware has as much under way as it may",
             retry_after=self._services.settings.overload_retry_ms / 1000,
         )
 
     def _not_open(self, method_id: int, payload: bytes) -> TelestoError:
-        """Says why a request is refused that is not open now; one that may come again is not overtaken."""
+        """Returns why a request is refused in this state. If it may come again, none may overtake it."""
         error = why_refused(method_id, self.state)
         info = REQUESTS.get(method_id)
         if info is not None and info.numbered and self._pipeline.client is not NOBODY:
@@ -266,9 +266,9 @@ class Conversation:
             self._hello(packet_id, packet)
 
     def _cancel(self, packet_id: int) -> bool:
-        """Ends the waiting of a read; one that is parked or has not had its turn takes nothing any more.
+        """Cancels a waiting read. A read that is parked, or not yet executed, takes no message after this.
 
-        A read that carries confirmations has its turn all the same: a success tells the client that they
+        A read that carries confirmations is executed all the same: its success tells the client that they
         were applied.
         """
         read = self._pipeline.waiting.get(packet_id)
@@ -333,14 +333,14 @@ _NUMBER = struct.Struct(">Q")
 class Numbers:
     """Checks that the numbers of a connection rise and that not too many are unconfirmed.
 
-    Numbers start at 1 in each session; 0 stands for a request of which no record is kept. A number left out
-    begins a new series: the client has seen what was refused for now, and sends it again, in order. Every
-    number is noted, whatever becomes of its request; else one that was refused would look like one left out.
+    Numbers start at 1 in each session. A request with the number 0 leaves no record. A skipped number begins
+    a new series: the client has seen which requests were refused for now, and sends them again in order.
+    Every number is noted, even if its request is refused; otherwise it would look like a skipped one.
 
     Attributes:
-        series: how often a number was left out.
-        refusal: how a request of this series was refused for now before it stood in the pipeline; so are all
-            numbered requests behind it. None when none was.
+        series: how often a number was skipped.
+        refusal: the error by which a request of this series was refused for now, before it entered the
+            pipeline. All numbered requests behind it get the same error. None if none was refused.
     """
 
     __slots__ = ("_last", "_max_unconfirmed", "_pipeline", "_unread", "refusal", "series")
@@ -354,7 +354,7 @@ class Numbers:
         self.series = 0
 
     def see(self, number: int) -> None:
-        """Takes note of a number. Raises NumberRepeatedError and InvalidParameterError."""
+        """Notes a number. Raises NumberRepeatedError and InvalidParameterError."""
         if number <= self._last:
             if not number:
                 return
@@ -368,9 +368,9 @@ class Numbers:
         self._unread = 0
 
     def see_in(self, payload: bytes) -> int:
-        """Takes note of the number of a request that is not decoded; returns it, or 0 without one."""
+        """Notes the number of a request that is not decoded. Returns it, or 0 if there is none."""
         if len(payload) < _NUMBER.size:
-            # Which number it had, if it had one, is not known; it is not taken for one that was left out.
+            # Its number, if it had one, is unknown. It must not count as a skipped number.
             self._unread += 1
             return 0
         number: int = _NUMBER.unpack_from(payload)[0]
@@ -379,7 +379,7 @@ class Numbers:
         return number
 
     def admit(self, number: int, confirmed: list[int]) -> None:
-        """Takes note of a request, or raises TooManyUnconfirmedError."""
+        """Notes a request and what it confirms. Raises TooManyUnconfirmedError."""
         unconfirmed = self._pipeline.unconfirmed
         if number:
             if len(unconfirmed) >= self._max_unconfirmed:
@@ -389,13 +389,13 @@ class Numbers:
             unconfirmed.pop(confirmed_number, None)
 
     def note_confirm(self, packet: packets.Confirm) -> None:
-        """Takes note of a Confirm."""
+        """Notes what a Confirm confirms."""
         for number in packet.confirmed:
             self._pipeline.unconfirmed.pop(number, None)
         self.note_hand_overs(packet.hand_overs)
 
     def note_hand_overs(self, references: list[packets.HandOverRef]) -> None:
-        """Takes note of single messages that are confirmed or given back."""
+        """Notes single messages that are confirmed or given back."""
         unconfirmed = self._pipeline.unconfirmed
         for reference in references:
             if reference.session == self._pipeline.client.session and reference.number in unconfirmed:
@@ -414,7 +414,7 @@ class Numbers:
 
 
 def note_references(numbers: Numbers, packet: Any) -> None:
-    """Takes note of what a request without a number confirms or gives back."""
+    """Notes what a request without a number confirms or gives back."""
     if isinstance(packet, packets.Confirm):
         numbers.note_confirm(packet)
     elif isinstance(packet, packets.Release):

@@ -1,4 +1,4 @@
-"""Open files of this process: how many it may have, and how many of them are left for clients."""
+"""The limit of open files, and how many connections of clients fit below it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from telesto.middleware.metrics.http import CONNECTIONS_MAX
 
 _log = logger("descriptors")
 
-#: Connections that are told that there are too many, and are closed, at a time.
+#: How many connections beyond the limit may be open at a time, while they are refused and closed.
 REFUSED_MAX = 16
-#: For all else: looking for the primary, modules that are loaded late.
+#: Reserved for everything else, such as the search for the primary and modules that are imported late.
 _SPARE = 16
 
 
 def connections_that_fit(wanted: int, database_connections: int) -> int:
-    """How many connections of clients there may be, after the limit was raised as far as this process may.
+    """Raises the limit of open files as far as allowed, and returns how many connections of clients fit.
 
-    What else the process needs is kept free: without it a middleware would lose the database, or its admin
-    port, just when there are many clients. Says so when less fit than are wanted.
+    It reserves what the process needs otherwise: without it a middleware with many clients would lose the
+    database or its admin port. Logs a warning when fewer fit than are wanted.
     """
     limit = _raised_limit()
     reserved = len(os.listdir("/dev/fd")) + database_connections + CONNECTIONS_MAX + REFUSED_MAX + _SPARE

@@ -18,17 +18,17 @@ _ALIVE = Alive().encode(0)
 class FlowControl:
     """Pauses reading while the pipeline is full, received data waits, or the peer does not read its answers.
 
-    The pipeline may exceed its bound by the requests that are handled at once. No requests are executed for a
-    peer that does not read, so at most the answers of one run and of its woken reads are unsent.
+    The pipeline may exceed its limit by the requests that are handled at once. Nothing is executed for a peer
+    that does not read, so at most the answers of one run and of its woken reads are unsent.
 
-    While the pipeline is full, a Ping is not read; so the peer is sent Alive instead.
+    While the pipeline is full, no Ping is read, so the middleware sends Alive to the peer instead.
 
     Attributes:
         pipeline_full: the pipeline is full.
         slow: too many answers are unsent.
-        slow_since: since when, by the loop's clock in seconds; None when it is not.
-        waits: received data waits for its turn (see Intake).
-        resumed_at: when reading was resumed last.
+        slow_since: when that began, by the loop's clock in seconds; None if it is not so.
+        waits: received data waits to be handled (see Intake).
+        resumed_at: when reading was resumed last, by the loop's clock in seconds.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class FlowControl:
 
     @property
     def rests(self) -> bool:
-        """Nothing is read from the peer now."""
+        """Reading from the peer is paused."""
         return self.full or self.waits
 
     @property
@@ -86,7 +86,7 @@ class FlowControl:
         return bool(self._alive_entry)
 
     def wait(self) -> None:
-        """Received data waits for its turn."""
+        """Received data waits to be handled."""
         if not self.waits:
             self.waits = True
             self._transport.pause_reading()
@@ -122,7 +122,7 @@ class FlowControl:
         self._again = _ignore_rest
 
     def _say_alive(self) -> None:
-        # A pipeline fills and drains many times a second, so the timer runs until it finds it drained.
+        # A pipeline may fill and drain many times a second, so the timer is not cancelled each time.
         self._alive_entry = 0
         if not self.pipeline_full:
             return

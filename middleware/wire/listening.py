@@ -10,15 +10,15 @@ from telesto.middleware.common.settings import ServerSettings
 
 _log = logger("listening")
 _WILDCARDS = ("", "0.0.0.0", "::")
-#: Addresses that nobody has (RFC 5737, RFC 3849): they lead out by the default route. Nothing is sent.
+#: Addresses reserved for documentation (RFC 5737, RFC 3849). They use the default route; nothing is sent.
 _OUTSIDE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 def advertised(settings: ServerSettings, address: tuple[str, int]) -> str:
-    """host:port that others are told: by the setting, else where the socket is.
+    """Returns the host:port that clients and other middlewares use: the setting, or else that of the socket.
 
-    One that listens everywhere tells the address by which this machine reaches others, for a host name need
-    not mean the same to them, or anything.
+    If the socket listens on all addresses, it is the address by which this machine reaches others: a host
+    name may not resolve for them.
     """
     if settings.advertised_address is not None:
         return settings.advertised_address
@@ -37,7 +37,7 @@ def _reachable_host(*, with_ipv6: bool) -> str:
 
 
 def outbound_host(*, with_ipv6: bool) -> str | None:
-    """The address from which this machine speaks to others, IPv4 first; None when it has no such route."""
+    """Returns the source address of this machine's default route, IPv4 first; None without such a route."""
     for family, outside in _OUTSIDE[: 2 if with_ipv6 else 1]:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
             sock.connect((outside, 9))
@@ -46,7 +46,7 @@ def outbound_host(*, with_ipv6: bool) -> str | None:
 
 
 def bind(settings: ServerSettings) -> socket.socket:
-    """Binds the address of the settings without listening yet; raises OSError, which names the address."""
+    """Binds the address of the settings without listening. Raises OSError that names the address."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

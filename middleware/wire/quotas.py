@@ -1,4 +1,4 @@
-"""How much of the shared resources an address, a client and a connection may use."""
+"""Limits how much of the shared resources an address, a client and a connection may use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Resource(IntEnum):
     CONSUMERS = 4
 
 
-#: What is freed by closing stalled connections.
+#: Resources that are freed by closing stalled connections.
 _FREED_BY_CLOSING = (Resource.BYTES, Resource.REQUESTS, Resource.UNSENT)
 #: Stalled connections are closed above this part of a budget.
 NEARLY_USED_UP = 0.75
 #: A connection must have been stalled for this time before it is closed, unless a budget is used up.
 _GRACE_S = 0.5
-#: What each client may have while the budget is not used up, whatever its address uses.
+#: Each client may use this much while the budget is not used up, whatever its address uses.
 _SMALL = {Resource.BYTES: 64 << 10, Resource.REQUESTS: 16, Resource.CONSUMERS: 4}
 #: The shortest time between two counts of all connections; it is also at least _PERIOD_FACTOR times as long
 #: as a count takes.
@@ -56,7 +56,7 @@ def _nothing() -> _Use:
 
 
 class Usage:
-    """What addresses and clients use, and which connections have most waiting reads.
+    """What addresses and clients use, and which connections have the most waiting reads.
 
     Attributes:
         taken_at: when it was counted, by the loop's clock in seconds.
@@ -91,12 +91,12 @@ class Usage:
                     self._waiting[scope] = rank
 
     def of_client(self, pipeline: Pipeline, resource: Resource) -> int:
-        """What a client with several connections uses; 0 if this is its only connection."""
+        """Returns what a client with several connections uses; 0 if this is its only connection."""
         client_id = pipeline.client.client_id
         return self._by_client[client_id][resource] if client_id in self._several else 0
 
     def waits_most(self, address: str | None) -> Pipeline:
-        """Of the client with most waiting reads (at ``address``, or of all), the pipeline with most."""
+        """Returns the pipeline that waits most, of the client with the most waiting reads."""
         return self._waiting[address][2]
 
 
@@ -104,8 +104,8 @@ class Quotas:
     """Prevents a few connections from using up what all of them need.
 
     An address may use a part of each budget (``address_share``). A client may use what its address has left,
-    and always a little. When too many reads wait, the client with most waiting reads loses one. While little
-    of a budget is used, no quota can be exceeded, so nothing is counted.
+    and always a small amount. When too many reads wait, the client with the most waiting reads loses one.
+    While little of a budget is used, no quota can be exceeded, so nothing is counted.
 
     A connection is stalled when it has begun a frame and does not go on, or when its peer does not read.
     When a budget is nearly used up, stalled connections are closed: first those of the address that holds
@@ -143,7 +143,7 @@ class Quotas:
     # --- admission ---------------------------------------------------------------------------
 
     def requests_left(self, pipeline: Pipeline, admitted: int = 0) -> int:
-        """How many requests of a connection may be admitted, beside those that its pipeline holds.
+        """Returns how many requests of a connection may be admitted, beside those in its pipeline.
 
         ``admitted`` of them were admitted already and are not counted in the budget yet. If the result is not
         above ``admitted``, more may be admitted later.
@@ -161,7 +161,7 @@ class Quotas:
         return admitted + max(0, small, (left - use + 1) // 2)
 
     def admitted(self, pipeline: Pipeline, requests: int, size: int) -> None:
-        """Adds what was received to the last count."""
+        """Adds admitted requests to the last count."""
         if self._usage is not None:
             use = self._usage.by_address[pipeline.address]
             use[Resource.REQUESTS] += requests
@@ -203,11 +203,11 @@ class Quotas:
         return use < _SMALL[resource] or use < self._left(pipeline, resource, used)
 
     def _use(self, pipeline: Pipeline, resource: Resource, own: int) -> int:
-        """What the client uses, if this connection uses ``own``."""
+        """Returns what the client uses, if this connection uses ``own``."""
         return max(own, self._current_usage().of_client(pipeline, resource))
 
     def _left(self, pipeline: Pipeline, resource: Resource, used: int) -> int:
-        """What the address may still use of a budget of which ``used`` is in use."""
+        """Returns how much the address may still use of a budget, of which ``used`` is in use."""
         of_address = self._current_usage().by_address[pipeline.address][resource]
         return min(self._common[resource] - used, self._caps[resource] - of_address)
 
@@ -244,7 +244,7 @@ class Quotas:
                 self.forget(connection)
 
     def _current_usage(self, pipeline: Pipeline | None = None, admitted: int = 0) -> Usage:
-        """The last count, or a new one if that is too old; ``admitted`` as in ``requests_left``."""
+        """Returns the last count, or a new one if that is too old. ``admitted`` as in ``requests_left``."""
         self._watch()
         now = self._loop.time()
         if self._usage is None or now - self._usage.taken_at >= self._period_s:
@@ -262,7 +262,7 @@ class Quotas:
             self._timer = self._loop.call_later(self._period_s, self._check)
 
     def _check(self) -> None:
-        """Closes stalled connections as far as needed; repeats while a budget or a backlog needs watching."""
+        """Closes stalled connections as far as needed. Repeats while a budget or a backlog needs watching."""
         self._timer = None
         self._recount_unsent()
         budget = self._budget
@@ -309,7 +309,7 @@ def _use_of(connection: Connection) -> _Use:
 
 
 def _held_by(connection: Connection, resource: Resource, since: float) -> int:
-    """What a connection holds that has been stalled since then; 0 for one that is not stalled."""
+    """Returns what a connection holds if it has been stalled since then; otherwise 0."""
     pipeline = connection.pipeline
     if resource is Resource.UNSENT:
         return connection.unsent if connection.unsent_since <= since else 0
@@ -321,7 +321,7 @@ def _held_by(connection: Connection, resource: Resource, since: float) -> int:
 
 
 def _largest_first(held: list[tuple[Connection, int]]) -> Iterable[tuple[Connection, int]]:
-    """Orders connections: next is always the largest one of the address that still holds most."""
+    """Orders connections: the next is always the largest one of the address that still holds the most."""
     of_client: defaultdict[object, int] = defaultdict(int)
     for connection, size in held:
         of_client[_client_of(connection)] += size
@@ -344,7 +344,7 @@ def _client_of(connection: Connection) -> object:
 
 
 def address_of(peer: object) -> str:
-    """The address that quotas count by: the host, or for IPv6 its /64 network, which one machine may own."""
+    """Returns the address for quotas: the host, or for IPv6 its /64 network, which one machine may own."""
     if not isinstance(peer, tuple) or not peer:
         return "local"
     host = str(peer[0])

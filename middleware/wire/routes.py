@@ -30,11 +30,11 @@ class Route:
     """How a packet is handled.
 
     Attributes:
-        decode: reads its payload.
+        decode: decodes its payload.
         check: checks its parameters.
-        numbered: it begins with number and confirmed.
+        numbered: it begins with the fields number and confirmed.
         answered: it has an answer, which repeats its packet id.
-        kind: with which others it is gathered; None when it is answered at once.
+        kind: requests of the same kind are gathered; None if it is answered at once.
     """
 
     decode: Callable[[bytes], Any]
@@ -51,7 +51,7 @@ _HELLO = struct.Struct(">IH")
 
 
 def _decode_hello(payload: bytes) -> packets.Hello:
-    """Reads a Hello. Its magic and major version come first, for the version says what follows them.
+    """Decodes a Hello. Magic and major version come first, because the version decides what follows.
 
     Raises MalformedPacketError and UnsupportedVersionError of the class FATAL, and what decode raises.
     """
@@ -144,7 +144,7 @@ _OPEN = {(state, mode): _routes_of(state, mode) for state in ConnectionState for
 
 
 def open_routes(state: ConnectionState, mode: ClientMode) -> Routes:
-    """The routes that are open to a client in a state of its connection."""
+    """Returns the routes of the packets that a client of this mode may send in this state."""
     return _OPEN[state, mode]
 
 
@@ -152,7 +152,7 @@ _BEFORE_IDENTITY = (ConnectionState.AWAITING_HELLO, ConnectionState.AWAITING_IDE
 
 
 def why_refused(method_id: int, state: ConnectionState) -> TelestoError:
-    """Says why a method without an open route is refused in a state."""
+    """Returns why a method without an open route is refused in a state."""
     packet = PACKETS.get(method_id)
     if packet is None:
         return UnknownMethodError(f"there is no packet with method id {method_id:#04x}")

@@ -1,4 +1,4 @@
-"""What all connections of a middleware share."""
+"""The parts of the middleware that all connections use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the parameters of requests before they stand in a pipeline: whatever passes cannot spoil a batch."""
+"""Checks the parameters of requests before they enter a pipeline, so that no request can fail a batch."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _TOPIC_PUT_RESULT_BYTES = 12
 #: Bytes of one result of an answer about leases on the wire, at most.
 _ELEMENT_RESULT_BYTES = 12
 
-#: Checks a packet for a client that accepts frames of so many bytes; raises InvalidParameterError.
+#: Checks a packet, given the longest frame that its client accepts in bytes. Raises InvalidParameterError.
 Check = Callable[[Any, ServerSettings, int], None]
 
 
 def check_confirmed(number: int, confirmed: Sequence[int], settings: ServerSettings) -> None:
-    """Checks what a numbered request confirms: only requests before it can have been answered."""
+    """Checks the confirmed numbers of a request: they must be lower than its own."""
     if confirmed:
         _check_numbers("confirmed", confirmed, settings, number - 1 if number else _ID_MAX)
 
@@ -352,7 +352,7 @@ def _check_positions(positions: Sequence[Any], settings: ServerSettings) -> None
 def _check_elements(
     field: str, count: int, settings: ServerSettings, frame_bytes: int, result_bytes: int = _PUT_RESULT_BYTES
 ) -> None:
-    """Checks the number of elements of a put, all of whose results must fit the frame of the answer."""
+    """Checks the number of elements of a put. The results of all must fit into the frame of the answer."""
     fitting = (frame_bytes - ANSWER_OVERHEAD_BYTES) // result_bytes
     count_max = min(settings.max_put_elements, fitting)
     if count > count_max:
@@ -366,7 +366,7 @@ def _check_positive(field: str, value: int) -> None:
 
 
 def _check_not_negative(field: str, value: int) -> None:
-    """Checks an id or a count that may be left out."""
+    """Checks an id or a count that may be 0."""
     if value < 0:
         raise invalid(field, value, "0 or above")
 
