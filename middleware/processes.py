@@ -18,15 +18,15 @@ from telesto.middleware.wire import listening
 
 _log = logger("processes")
 _FIRST_BACKOFF_S = 0.1
-#: A process that has lived so long starts from the first pause again when it crashes.
+#: After a process has lived this long, its next crash begins with the first pause again.
 _STEADY_S = 30.0
 
 
 class Supervisor:
     """Keeps a number of processes running until it is stopped.
 
-    Each listens on the same port by itself (SO_REUSEPORT), so that the kernel spreads the connections; the
-    parent holds the port without listening.
+    Each listens on the same port (SO_REUSEPORT), so that the kernel distributes the connections. The parent
+    holds the port without listening.
     """
 
     def __init__(self, settings: ServerSettings, target: Callable[[ServerSettings], None]) -> None:
@@ -42,7 +42,7 @@ class Supervisor:
         self._bell_end.setblocking(False)
 
     def run(self) -> None:
-        """Returns when it was stopped and all processes have ended."""
+        """Runs the processes. Returns when it was stopped and all of them have ended."""
         for index in range(self._settings.processes):
             if not self._stopping:
                 self._start(index)
@@ -56,7 +56,7 @@ class Supervisor:
         self._bell_end.close()
 
     def stop(self, number: int = signal.SIGTERM, _frame: FrameType | None = None) -> None:
-        """Passes a signal on to the processes and starts none any more."""
+        """Terminates the processes and starts no more."""
         self._stopping = True
         for child in self._children.values():
             if child.is_alive():
@@ -91,7 +91,7 @@ class Supervisor:
             child.terminate()
 
     def _of(self, index: int) -> ServerSettings:
-        """The settings of one process: the port shared, an admin port of its own."""
+        """Returns the settings of one process: the shared port, and an admin port of its own."""
         admin_port = self._settings.admin_port
         if admin_port:
             admin_port += index
@@ -125,7 +125,7 @@ def supervise(settings: ServerSettings) -> None:
 
 
 def serve_process(settings: ServerSettings) -> None:
-    """The work of one process."""
+    """Runs one process."""
     from telesto.middleware.server import run
 
     configure(settings.log_level, json=settings.log_json)

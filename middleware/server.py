@@ -59,16 +59,16 @@ from telesto.protocol.packets import GoAway
 
 _log = logger("server")
 
-#: How long the last calls to the database may take at the stop.
+#: How long the last calls to the database may take when the middleware stops, in seconds.
 _LAST_CALLS_S = 2.0
-#: After this many collections of a younger generation the garbage collector collects the next older one.
+#: After this many collections of a younger generation the garbage collector collects the next older.
 _OLDER_GENERATIONS = (20, 20)
 
 
 class MiddlewareServer:
     """One middleware in the running loop.
 
-    ``start`` returns when clients are served; ``request_stop`` begins a graceful stop, ``wait_closed``
+    ``start`` returns when clients are served. ``request_stop`` begins a graceful stop, and ``wait_closed``
     returns when it is complete. A server is started once.
 
     Attributes:
@@ -223,7 +223,7 @@ class MiddlewareServer:
     async def start(self) -> None:
         """Waits for the database, registers, and serves clients.
 
-        Raises what the steps of ``DatabaseStart`` raise, and OSError when the address cannot be had.
+        Raises what the steps of ``DatabaseStart`` raise, and OSError if it cannot bind the address.
         """
         database = DatabaseStart(self._settings)
         await database.reach()
@@ -306,12 +306,12 @@ class MiddlewareServer:
         gauges["connections"] = ("Open connections.", lambda: len(self.connections))
         gauges["requests_under_way"] = ("Requests under way.", lambda: self.budget.requests)
         gauges["bytes_under_way"] = ("Bytes they hold.", lambda: self.budget.bytes)
-        gauges["unsent_bytes"] = ("Bytes of answers that peers have not taken.", lambda: self.budget.unsent)
-        gauges["senders_waiting"] = ("Connections of which frames wait.", lambda: len(self._intake))
+        gauges["unsent_bytes"] = ("Bytes of answers that peers have not read.", lambda: self.budget.unsent)
+        gauges["senders_waiting"] = ("Connections whose frames wait.", lambda: len(self._intake))
         gauges["waiting_reads"] = ("Reads that wait.", lambda: self.room.parked)
         gauges["consumers"] = ("Consumers.", lambda: len(self.consumers))
         gauges["failing_consumers"] = (
-            "Consumers that fail everything at present.",
+            "Consumers that fail everything now.",
             lambda: self.consumers.failing,
         )
         gauges["leases"] = ("Messages that consumers have.", lambda: self.consumers.held)
@@ -320,13 +320,16 @@ class MiddlewareServer:
             lambda: self.disk.is_full,
         )
         gauges["disk_free_bytes"] = (
-            "How much more may be stored; NaN when it is not known.",
+            "How many more bytes may be stored; NaN if unknown.",
             lambda: math.nan if self.disk.free is None else self.disk.free,
         )
-        gauges["quarantined_clients"] = ("Clients kept apart.", lambda: len(self._dispatcher.quarantine))
-        gauges["lost_calls"] = ("Calls lost with their connections.", lambda: self.database.lost_count)
-        gauges["loop_lag_seconds"] = ("How late the loop was last.", lambda: self.counters.loop_lag_s)
-        gauges["loop_lag_max_seconds"] = ("How late at most.", lambda: self.counters.loop_lag_max_s)
+        gauges["quarantined_clients"] = ("Clients in quarantine.", lambda: len(self._dispatcher.quarantine))
+        gauges["lost_calls"] = ("Calls whose connection was lost.", lambda: self.database.lost_count)
+        gauges["loop_lag_seconds"] = ("The last lag of the event loop.", lambda: self.counters.loop_lag_s)
+        gauges["loop_lag_max_seconds"] = (
+            "The largest lag of the event loop.",
+            lambda: self.counters.loop_lag_max_s,
+        )
         for kind, queue in self._dispatcher.fair_queues.items():
             name = f"pipelines_{kind.name.lower()}"
             gauges[name] = (f"Pipelines whose next request is a {kind.name.lower()}.", queue.__len__)
@@ -334,7 +337,7 @@ class MiddlewareServer:
     # --- what happens to the database ----------------------------------------------------------
 
     def _database_connected(self) -> None:
-        """There is a new backend: the sign of life tells the other middlewares its process id."""
+        """There is a new backend: the heartbeat tells the other middlewares its process id."""
         self.registry.poke()
 
     def _database_moved(self) -> None:
@@ -343,27 +346,27 @@ class MiddlewareServer:
         self._watch.moved()
 
     def _send_clients_away(self) -> None:
-        """The database is lost: the clients should use other middlewares."""
+        """The database is not available: the clients should use other middlewares."""
         self._wake_listener.drop()
         self._tell_to_go_away("the middleware has lost the database")
 
     def _registered_again(self) -> None:
-        """The others took this middleware for dead: its consumers have ended."""
+        """The others had declared this middleware dead, so its consumers have ended."""
         self.room.forget_interests()
         self.consumers.end_all(
-            failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was taken for dead; join again")
+            failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was declared dead; join again")
         )
 
     # --- stop --------------------------------------------------------------------------------
 
     def request_stop(self) -> None:
-        """Begins the stop; doing it again changes nothing."""
+        """Begins the stop. Does nothing if it has begun."""
         if self._stop is None:
             self._stop = asyncio.create_task(self._shut_down())
             self._stop_requested.set()
 
     async def wait_closed(self) -> None:
-        """Returns when the stop, which somebody has requested or will request, is complete."""
+        """Returns when the stop is complete, which may not have been requested yet."""
         await self._stop_requested.wait()
         assert self._stop is not None
         await asyncio.shield(self._stop)
@@ -374,7 +377,7 @@ class MiddlewareServer:
             connection.go_away(go_away)
 
     async def _shut_down(self) -> None:
-        """Takes no new requests, answers those under way, lets the clients leave, and ends."""
+        """Refuses new requests, answers those under way, lets the clients leave, and ends all parts."""
         _log.info("stopping", connections=len(self.connections), under_way=self.budget.requests)
         assert self.listener is not None
         self.listener.close()
@@ -391,7 +394,7 @@ class MiddlewareServer:
         _log.info("stopped")
 
     async def _end(self) -> None:
-        """Ends every part, in the order in which they depend on each other."""
+        """Ends all parts, in the order of their dependencies."""
         self._workers.close()
         if self.budget.requests:
             _log.warning("cut_off", under_way=self.budget.requests)
@@ -412,7 +415,7 @@ class MiddlewareServer:
         self._deadlines.close()
 
     async def _end_background(self) -> None:
-        """Lets background work come to its end, unless the database keeps it waiting."""
+        """Waits for background work to end, unless the database does not answer."""
         for work in self._background():
             work.stop()
         if not self._tasks:
@@ -438,16 +441,16 @@ class MiddlewareServer:
 
 
 def _calm_collector(threshold: int) -> None:
-    """Lets the garbage collector run less often: requests live for a batch and leave no cycles.
+    """Makes the garbage collector run less often: requests live for one batch and leave no cycles.
 
-    With Python's default threshold it walks over the same batch several times, for a fifth of the CPU time.
+    With Python's default threshold it scans the same batch several times, for a fifth of the CPU time.
     """
     if threshold:
         gc.set_threshold(max(threshold, gc.get_threshold()[0]), *_OLDER_GENERATIONS)
 
 
 def serve(settings: ServerSettings) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP; with several processes, as their parent."""
+    """Serves until SIGTERM, SIGINT or SIGHUP, with several processes as their parent."""
     if settings.processes > 1:
         from telesto.middleware.processes import supervise
 
@@ -459,7 +462,7 @@ def serve(settings: ServerSettings) -> None:
 def run(settings: ServerSettings) -> None:
     """Serves in this process until SIGTERM, SIGINT or SIGHUP.
 
-    Raises SystemExit, after a line in the log, if the database cannot be had.
+    Logs an error and raises SystemExit if the database is not available.
     """
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -480,7 +483,7 @@ async def _serve(settings: ServerSettings) -> None:
 
 
 def _on_stop(action: Callable[[], object]) -> None:
-    """Acts on a signal, and when the parent that started this process is gone, however it ended."""
+    """Calls the action on a signal, and when the parent process has ended, whatever the reason."""
     loop = asyncio.get_running_loop()
     for number in stop_signals():
         loop.add_signal_handler(number, action)

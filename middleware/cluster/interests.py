@@ -1,4 +1,4 @@
-"""Lets the other middlewares know for which queues reads wait here, and looks for what nobody told of."""
+"""Tells the other middlewares for which queues reads wait here, and finds messages without a wake-up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from telesto.middleware.waiting.room import WaitingRoom
 
 
 class Interests:
-    """Registers interest in queues, withdraws it when nobody has waited for a while.
+    """Registers interest in queues and topics, and withdraws it when no read has waited for a while.
 
-    One piece of work does both, so that they reach the database in their order.
+    One background task does both, so that they reach the database in order.
     """
 
     def __init__(self, call: Call, room: WaitingRoom, peers: Peers, settings: ServerSettings) -> None:
@@ -45,9 +45,9 @@ class Interests:
 
 
 class WakeSweep:
-    """Looks from time to time whether queues and topics that are waited for hold messages, or are gone.
+    """Asks regularly whether queues and topics for which reads wait have messages, or were deleted.
 
-    Wake-ups are hints that may get lost; this look makes up for it.
+    Wake-ups from other middlewares may get lost. This finds what they did not announce.
     """
 
     def __init__(self, call: Call, room: WaitingRoom, interests: Interests, settings: ServerSettings) -> None:

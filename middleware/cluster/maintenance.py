@@ -15,11 +15,11 @@ from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 
 _JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
-#: Scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most ``_SCANS``
-#: times in ``retention_s``.
+#: This job scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most
+#: ``_SCANS`` times in ``retention_s``.
 _UNCONFIRMED = "unconfirmed"
 _SCANS = 1_000
-#: Those that handle what is due; clients wait for their effects.
+#: Jobs that handle what is due. Clients wait for their effects.
 _DUE_JOBS = (
     "leases",
     "delayed",
@@ -29,7 +29,7 @@ _DUE_JOBS = (
     "partitions",
     "dead_letters",
 )
-#: A middleware keeps a job for this many periods; then another one may take it over.
+#: A middleware keeps a job for this many periods. Then another one may take it over.
 _HOLD_PERIODS = 4
 
 _log = logger("jobs")
@@ -39,7 +39,7 @@ class MaintenanceJobs:
     """Runs the jobs. The database elects the middleware that runs a job, by a row with a deadline.
 
     Attributes:
-        work: what runs in the background.
+        work: the background tasks.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MaintenanceJobs:
         self.work = [self._staged]
         self.work += [self._periodic(job, settings.sweep_interval_s) for job in _JOBS]
         scan = self._periodic(_UNCONFIRMED, max(settings.sweep_interval_s, settings.retention_s / _SCANS))
-        # Each middleware scans when it starts, so that the job also runs where none lives for long.
+        # Each middleware scans when it starts, so that the job also runs where middlewares restart often.
         scan.poke()
         self.work.append(scan)
         self.work += [self._periodic(job, settings.due_sweep_interval_s) for job in _DUE_JOBS]

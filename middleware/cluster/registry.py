@@ -1,4 +1,4 @@
-"""This middleware's place among the others: its row, its sign of life, and who else is there."""
+"""Registers this middleware in the database, sends its heartbeat, and learns of the other middlewares."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _log = logger("registry")
 
 
 class Registry:
-    """Registers the middleware and gives a sign of life, with the process ids of its backends.
+    """Registers the middleware and sends its heartbeat, with the process ids of its backends.
 
-    The heartbeat of the others ends the backends of a middleware that is silent for too long, so that none of
-    them keeps a lock; if that happens to this one (it was stopped and goes on), it registers anew.
+    The heartbeats of the others end the backends of a middleware that is silent for too long, so that none of
+    them keeps a lock. If that happens to this one (its process was stopped and continued), it registers
+    again.
 
     Attributes:
-        beat_at: when the last sign of life was confirmed, by the loop's clock in seconds.
+        beat_at: when the last heartbeat was confirmed, by the loop's clock in seconds.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class Registry:
 
         Args:
             call: calls a procedure.
-            peers: the middlewares that are there.
-            gate: opened by each sign of life that is confirmed, which is a commit.
-            database_clock: the database's time.
+            peers: the live middlewares.
+            gate: opened by each confirmed heartbeat, which is a commit.
+            database_clock: the database's clock.
             settings: those of the middleware.
             pids: the process ids of its backends.
-            on_registered_again: called when the others have taken this middleware for dead.
+            on_registered_again: called when the others had declared this middleware dead.
             clock: the loop's.
         """
         self._call = call
@@ -66,18 +67,18 @@ class Registry:
         self.work = Periodic("heartbeat", self.beat, period_s=settings.heartbeat_interval_s)
 
     def poke(self) -> None:
-        """Has the sign of life given soon."""
+        """Has the heartbeat sent soon."""
         self.work.poke()
 
     async def register(self, address: str) -> None:
-        """Registers under an address; raises what Call raises."""
+        """Registers under an address. Raises what Call raises."""
         self._address = address
         await self._register()
         await self.beat()
         _log.info("registered", address=address)
 
     async def unregister(self) -> None:
-        """Removes the row; raises what Call raises."""
+        """Removes the row. Raises what Call raises."""
         if self._peers.middleware_id:
             await self._call(*calls.unregister_middleware(middleware_id=self._peers.middleware_id))
 
@@ -87,7 +88,7 @@ class Registry:
         identify(self._peers.middleware_id)
 
     async def beat(self) -> None:
-        """Gives the sign of life now; raises what Call raises."""
+        """Sends the heartbeat now. Raises what Call raises."""
         rows = await self._call(
             *calls.heartbeat(
                 own_id=self._peers.middleware_id,
@@ -105,10 +106,10 @@ class Registry:
         self._peers.others = alive
 
     def _others_silent_s(self) -> float:
-        """How long the others may have been silent until they count as dead.
+        """Returns how long the others may be silent before they count as dead, in seconds.
 
-        Whatever kept this one from giving its sign of life may have kept them too: a database that was away,
-        that hung, whose standby was away. They have as long as ever after it.
+        What delayed this middleware's heartbeat may have delayed theirs, too: the database, or its standby,
+        was not available or hung. They get the usual time after it.
         """
         now = self._clock()
         silent_s = now - self.beat_at

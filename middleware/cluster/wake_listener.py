@@ -1,4 +1,4 @@
-"""Listens for what other middlewares tell of puts."""
+"""Listens for the notifications of other middlewares about new messages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _log = logger("wake_listener")
 
 
 class WakeListener:
-    """Keeps a connection that LISTENs, and makes it again when it was lost.
+    """Keeps a connection that LISTENs, and opens it again after it was lost.
 
-    What was told meanwhile is lost; the sweep looks for it. A server that hangs, or takes no
-    writes any more, tells nothing and is left: it is asked from time to time.
+    Notifications that come meanwhile are lost, and the sweep finds their messages. A server that hangs or no
+    longer takes writes sends none, so the connection is checked regularly and replaced.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class WakeListener:
         self.work = Periodic("listen", self._keep, period_s=settings.wake_sweep_s)
 
     async def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             with suppress(*CONNECT_ERRORS):
                 await connection.close(timeout=1)
 
     def drop(self) -> None:
-        """Ends the connection at once; another one is made."""
+        """Closes the connection at once. Another one is opened."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
@@ -112,7 +112,7 @@ class WakeListener:
 
 
 def parse_items(items: str) -> tuple[Arrivals, bool]:
-    """Reads "queue:receiver:count,..."; also says whether a count of 0 tells that a queue has changed.
+    """Parses "queue:receiver:count,...". Also returns whether there was a count of 0: a queue has changed.
 
     Raises ValueError for anything else.
     """

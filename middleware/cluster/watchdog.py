@@ -1,4 +1,4 @@
-"""Notices that the database hangs, has another primary, or waits for its standby, and has it left in time."""
+"""Detects that the database hangs, has another primary or waits for its standby, and ends calls to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.connections import DatabaseConnections
 from telesto.middleware.database.dsn import CONNECT_ERRORS
 
-#: What the backends of this middleware wait for; a role sees what its own wait for.
+#: What the backends of this middleware wait for. A role may read this of its own backends.
 WAITS = """
 SELECT pid, coalesce(wait_event = 'SyncRep', false) FROM pg_stat_activity WHERE pid = ANY ($1::int[])
 """
@@ -30,20 +30,20 @@ _log = logger("database")
 
 
 class DatabaseWatchdog:
-    """Looks what the matter is when the sign of life or a call is late.
+    """Checks the database when the heartbeat or a call is late.
 
-    A call has no limit of time, for nobody knows what became of one that is given up. So it is given up only
-    for a reason, and then it is in doubt:
+    A call has no time limit, because a call that is given up is in doubt. So the watchdog gives up calls only
+    for one of these reasons:
 
-    - Another server has been promoted: everything leaves the former primary at once.
-    - Nobody takes writes, or the primary does not answer, for ``heartbeat_timeout_s``: the middleware is cut
-      off. Its clients are sent away, calls are refused until the sign of life succeeds again.
-    - The primary answers, but its commits wait for a synchronous standby that is away: after
-      ``standby_wait_s`` those that wait are in doubt, and calls that write are refused until a sign of life,
-      which is a commit too, is confirmed. They go on waiting on the server, which cannot take them back.
+    - Another server was promoted: all connections leave the former primary at once.
+    - No server takes writes, or the primary does not answer, for ``heartbeat_timeout_s``: the middleware is
+      cut off. It sends its clients away and refuses calls until a heartbeat succeeds.
+    - The primary answers, but its commits wait for a synchronous standby that is not available: after
+      ``standby_wait_s`` the waiting calls are in doubt, and calls that write are refused until a heartbeat,
+      which is a commit, too, is confirmed. The commits go on waiting on the server, which cannot undo them.
 
     Attributes:
-        work: what runs in the background.
+        work: the background task.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DatabaseWatchdog:
         self.work = Periodic("database watch", self._look, period_s=settings.database_late_s)
 
     def moved(self) -> None:
-        """Another primary has taken the place of the one before."""
+        """Another server has become the primary."""
         self._moved_at = self._clock()
         self._connections.gate.open("the primary has moved")
         self._registry.poke()
@@ -87,7 +87,7 @@ class DatabaseWatchdog:
 
     @property
     def _silent_s(self) -> float:
-        """Since when nothing was confirmed, and the primary is the same."""
+        """For how long the same primary has confirmed no heartbeat."""
         return self._clock() - max(self._registry.beat_at, self._moved_at)
 
     @property
@@ -95,7 +95,7 @@ class DatabaseWatchdog:
         return self._silent_s > self._interval_s + self._late_s
 
     async def _look_for_primary(self) -> None:
-        """Should it be another one than that in use, ``moved`` is called; raises nothing."""
+        """Searches for the primary. If it is another one, ``moved`` is called. Raises nothing."""
         try:
             async with asyncio.timeout(self._late_s):  # the search goes on, and the next look joins it
                 await self._connections.primary.look()
@@ -103,7 +103,7 @@ class DatabaseWatchdog:
             _log.debug("no_primary", error=str(error))
 
     async def _waits(self) -> dict[int, bool] | None:
-        """By backend that is there, whether it waits for a standby; None if the server does not answer."""
+        """Returns, for each live backend, whether it waits for a standby; None without an answer."""
         pids = sorted(set(self._connections.pids()))
         try:
             async with asyncio.timeout(self._late_s):
@@ -111,7 +111,7 @@ class DatabaseWatchdog:
         except (UnavailableError, LostError, RefusedError):
             return None
         except TimeoutError:
-            # The answer to a query that was given up would be taken for the next one's.
+            # A late answer would be taken for that of the next query.
             self._connection.drop()
             return None
         return {row[0]: row[1] for row in rows}
@@ -123,7 +123,7 @@ class DatabaseWatchdog:
         elif self._silent_s > self._timeout_s:
             self._cut_off(waits, now)
 
-    # --- a standby that is away --------------------------------------------------------------
+    # --- no synchronous standby --------------------------------------------------------------
 
     def _await_standby(self, waits: dict[int, bool], now: float) -> None:
         if not self._standby_wait_s:
@@ -139,11 +139,11 @@ class DatabaseWatchdog:
             _log.warning("standby_unavailable", waiting=sum(waits.values()))
             self._connections.gate.shut_for_writes = self._standby_unavailable
         for connection in self._connections.busy_since(now - self._late_s):
-            # The sign of life waits on: it tells when the standby is back.
+            # The heartbeat goes on waiting: its answer shows that the standby is back.
             if connection is not self._registry_connection and connection is not self._connection:
                 connection.drop("no synchronous standby confirms the commit", UNCONFIRMED)
 
-    # --- a database that is away -------------------------------------------------------------
+    # --- no database -------------------------------------------------------------------------
 
     def _cut_off(self, waits: dict[int, bool], now: float) -> None:
         if self._connections.gate.shut is None:
@@ -155,5 +155,5 @@ class DatabaseWatchdog:
             self._registry_connection.pid not in waits
             and self._registry_connection in self._connections.busy_since(now - self._timeout_s)
         ):
-            # Its backend is gone or does not answer, so that it has to be looked for again.
+            # Its backend is gone or does not answer, so the heartbeat needs a new connection.
             self._registry_connection.drop("the database does not answer")

@@ -1,4 +1,4 @@
-"""What a database URL, which is written for libpq, means to the driver of the middleware's calls."""
+"""Translates a database URL, which follows libpq, for asyncpg."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from telesto.db.install.url import parameters_of
 
-#: What asyncpg does itself. `options` goes to the server as it stands.
+#: Parameters that asyncpg handles. `options` is passed to the server.
 _PASSED = frozenset(
     {
         "dbname",
@@ -30,9 +30,9 @@ _PASSED = frozenset(
     }
 )
 _DONE_HERE = frozenset({"host", "port", "connect_timeout"})
-#: A middleware writes, and looks for the server that takes writes whether the URL says so or not.
+#: The middleware always searches for the server that takes writes, whatever the URL says.
 _WRITING = ("any", "read-write", "primary")
-#: The middleware gives its connections names, UTF-8 and limits of its own, stricter ones than libpq's.
+#: The middleware sets names, UTF-8 and timeouts of its connections itself, stricter ones than libpq's.
 _REPLACED = frozenset(
     {
         "application_name",
@@ -45,7 +45,7 @@ _REPLACED = frozenset(
         "tcp_user_timeout",
     }
 )
-#: Parameters with the values that ask for what asyncpg does anyway.
+#: Parameters, with the values that match what asyncpg does anyway.
 _HELD_ANYWAY = {
     "channel_binding": ("disable", "prefer"),
     "gssdelegation": ("0",),
@@ -60,7 +60,7 @@ _HELD_ANYWAY = {
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One of the servers that a URL names; None: as the environment says, else the driver's default."""
+    """One of the servers in a URL. None stands for the environment's value or the driver's default."""
 
     host: str | None
     port: int | None
@@ -74,9 +74,9 @@ class DatabaseUrl:
     """A URL for asyncpg.
 
     Attributes:
-        dsn: what holds for every server, as asyncpg reads it.
-        servers: where to look.
-        connect_s: how long each of them may take, in seconds; None when the URL does not say.
+        dsn: the parameters of all servers, as asyncpg reads them.
+        servers: the servers.
+        connect_s: the connect timeout of each server, in seconds; None if the URL has none.
     """
 
     dsn: str
@@ -87,8 +87,8 @@ class DatabaseUrl:
 def read_database_url(url: str) -> DatabaseUrl:
     """Translates a URL.
 
-    Raises ValueError, without the password, for what is no URL of PostgreSQL, and for parameters that would
-    not have the effect which they have in libpq.
+    Raises ValueError, without the password, if it is no URL of PostgreSQL or has a parameter that would not
+    have the same effect as in libpq.
     """
     parameters = parameters_of(url)
     for name, value in parameters.items():
@@ -137,7 +137,7 @@ def _port(port: str) -> int | None:
 
 
 def _connect_s(limit: str) -> float | None:
-    """libpq takes 0 for no limit; here the setting's limit holds then."""
+    """Returns the timeout. 0 means none in libpq; here the setting applies then."""
     if not limit:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Many deadlines by one timer."""
+"""Many deadlines with one timer."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-#: Entries that were cancelled are swept out when they outnumber the live ones by so many.
+#: Cancelled entries are removed when they outnumber the live ones by this many.
 _SLACK = 1_024
-#: Actions called in one turn of the loop; the rest follows in the next.
+#: How many actions are called in one turn of the event loop. The rest follows in the next.
 _TURN = 256
 
 
 class Deadlines:
-    """Calls each action once its time has come; the times are those of the loop's clock, in seconds.
+    """Calls each action when its time has come. Times are those of the loop's clock, in seconds.
 
-    A cancelled entry stays in the heap until it is due or until such entries outnumber the others, so that
-    the heap is bounded by twice the live entries and a constant.
+    A cancelled entry stays in the heap until it is due or until such entries outnumber the others. So the
+    heap has at most twice the live entries and a constant.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -31,7 +31,7 @@ class Deadlines:
 
     @property
     def kept(self) -> int:
-        """How many entries take memory, those that were cancelled among them."""
+        """How many entries take memory, including cancelled ones."""
         return len(self._heap)
 
     @property
@@ -40,7 +40,7 @@ class Deadlines:
         return self._loop.time()
 
     def add(self, when: float, action: Callable[[], None]) -> int:
-        """Has the action called at a time; returns what cancels it."""
+        """Schedules an action. Returns the entry for ``cancel``."""
         self._last += 1
         self._actions[self._last] = action
         heappush(self._heap, (when, self._last))
@@ -49,14 +49,14 @@ class Deadlines:
         return self._last
 
     def cancel(self, entry: int) -> None:
-        """Forgets an entry; one that is due or forgotten already is passed over."""
+        """Cancels an entry. Does nothing if its action was called or cancelled already."""
         self._actions.pop(entry, None)
         if len(self._heap) > 2 * len(self._actions) + _SLACK:
             self._heap = [item for item in self._heap if item[1] in self._actions]
             heapify(self._heap)
 
     def close(self) -> None:
-        """Forgets everything."""
+        """Cancels all entries."""
         self._actions.clear()
         self._heap.clear()
         if self._timer is not None:

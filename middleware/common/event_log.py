@@ -1,4 +1,4 @@
-"""Log lines of what clients can bring about as often as they like."""
+"""Log lines about events that clients can cause at any rate."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.logs import logger
 
-#: Of events of one kind and origin there is one line in this time, and one that counts the others.
+#: For events of one kind and key there is one line in this time, and one that counts the others.
 PERIOD_S = 10.0
-#: Kinds and origins that are told apart at a time.
+#: How many kinds and keys are distinguished at a time.
 _KEYS_MAX = 1_000
 
 
 class EventLog:
-    """Logs the first of some events at once, and the last of those that follow with their number.
+    """Logs the first of several equal events at once, and later the last one with the number of the others.
 
-    Events are told apart by their names and keys, like the address that they come from.
+    Events are equal if they have the same name and key, such as the address that they come from.
     """
 
     def __init__(self, part: str, clock: Callable[[], float], deadlines: Deadlines) -> None:
@@ -28,11 +28,11 @@ class EventLog:
         self._left_out: dict[Hashable, tuple[int, Callable[..., Any], dict[str, Any]]] = {}
 
     def info(self, event: str, key: Hashable, **fields: Any) -> None:
-        """Notes an event."""
+        """Logs an event."""
         self._note(self._log.info, event, key, fields)
 
     def warning(self, event: str, key: Hashable, **fields: Any) -> None:
-        """Notes an event that somebody should look at."""
+        """Logs an event that needs attention."""
         self._note(self._log.warning, event, key, fields)
 
     def _note(self, write: Callable[..., Any], event: str, key: Hashable, fields: dict[str, Any]) -> None:

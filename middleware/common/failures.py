@@ -1,4 +1,4 @@
-"""What a failed call means: nothing was done, it may have been done, or the database cannot be had."""
+"""What a failed call means: nothing was done, it may have been done, or the database is not available."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
 
-#: What clients are told of a call whose connection was lost.
+#: The details of a call whose connection was lost.
 LOST = "the connection to the database was lost during the request"
-#: What they are told of a call that was committed, but not for all who should have it.
+#: The details of a call that was committed but not confirmed by the synchronous standby.
 UNCONFIRMED = "the database's synchronous standby has not confirmed the request in time"
 
 
 class UnavailableError(Exception):
-    """Nothing was sent to the database, for want of a connection or because it could not do it now.
+    """Nothing was sent to the database, because there was no connection or calls are refused now.
 
     Attributes:
-        failure: what a client is told; None for what ``unavailable`` says.
+        failure: the failure for clients; None for that of ``unavailable``.
     """
 
     def __init__(self, reason: str, failure: Failure | None = None) -> None:
@@ -28,8 +28,8 @@ class LostError(Exception):
     """The connection was lost during the call, or the commit may not be safe: it may have been done.
 
     Attributes:
-        suspicious: the server did not say why, so that the call itself may be what ended its process.
-        told: what clients are told; the rest is for the log.
+        suspicious: the server gave no reason, so the call itself may have crashed its process.
+        told: the details for clients. The reason is for the log.
     """
 
     def __init__(self, reason: str, *, suspicious: bool = True, told: str = LOST) -> None:
@@ -42,7 +42,7 @@ class RefusedError(Exception):
     """The database answered with an error: nothing was done.
 
     Attributes:
-        sqlstate: five characters; empty when the arguments could not even be sent.
+        sqlstate: five characters; empty if the arguments could not be sent.
     """
 
     def __init__(self, sqlstate: str, message: str) -> None:
@@ -53,7 +53,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a request is answered with; ``recorded`` says that it stays until it is confirmed."""
+    """The error that answers a request. If it is ``recorded``, it is kept until it is confirmed."""
 
     code: ErrorCode
     error_class: ErrorClass
@@ -65,64 +65,64 @@ class Failure:
 
 _BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
 
-#: Something is locked by another session.
+#: Another session has the lock.
 LOCKED_SQLSTATE = "55P03"
-#: Classes of SQLSTATE after which the same request may succeed later: no resources, conflicts, a missed lock.
+#: Classes of SQLSTATE after which a request may succeed later: no resources, a conflict or a lock.
 _TRANSIENT = ("53", "40", LOCKED_SQLSTATE)
 
-#: The disk is full, or the quota used up.
+#: The disk is full, or its quota is used up.
 DISK_FULL_SQLSTATE = "53100"
 
-#: The call was ended by an operator, or by a limit of its session; with the last two the connection, too.
+#: An operator or a timeout of the session ended the call; the last two also end the connection.
 _CANCELED = ("57014", "25P03", "25P04")
 
-#: What a call meets that each part of it would meet as well, or for which each part would wait as long.
+#: Errors that each part of a batch would get as well, or for which each part would wait as long.
 _OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, LOCKED_SQLSTATE, *_CANCELED)
 
-#: Classes of SQLSTATE that end the connection, and may come after the commit.
+#: Classes of SQLSTATE that end the connection, possibly after the commit.
 _LOSING = ("08", "57P01", "57P02", "57P03", "57P04", "57P05")
 
-#: The server is a standby by now: nothing was done, and another server must be found.
+#: The server is a standby now. Nothing was done, and another server must be found.
 READ_ONLY_SQLSTATE = "25006"
 
-#: A prepared statement is out of date, for a procedure was replaced; prepared anew, it works.
+#: A prepared statement is out of date because a procedure was replaced. Prepared again, it works.
 STALE_SQLSTATE = "0A000"
 
-#: What a call is told that met another one half way: it may be made again.
+#: The call conflicted with another one and may be repeated.
 RACED_SQLSTATE = "40001"
 
 
-#: The server says that it ends the connection: a shutdown, an operator, another process's crash.
+#: The server ends the connection and says so: a shutdown, an operator or the crash of another process.
 _TOLD = "57P"
 
 
 def is_told(sqlstate: str) -> bool:
-    """Says whether the server itself told why it ended the connection."""
+    """Tells whether the server said why it ended the connection."""
     return sqlstate.startswith(_TOLD)
 
 
 def loses_connection(sqlstate: str) -> bool:
-    """Says whether an error ends the connection, so that nobody knows what became of the call."""
+    """Tells whether an error ends the connection, so that the outcome of the call is unknown."""
     return sqlstate.startswith(_LOSING)
 
 
 def ends_call(sqlstate: str) -> bool:
-    """Says whether an error of a batch is none of a single request in it."""
+    """Tells whether an error concerns the batch as a whole and no single request in it."""
     return sqlstate in _OF_WHOLE_CALLS
 
 
 def is_canceled(sqlstate: str) -> bool:
-    """Says whether a call was canceled: nothing was done, even if its connection was ended."""
+    """Tells whether a call was canceled: nothing was done, even if its connection was ended."""
     return sqlstate in _CANCELED
 
 
 def failure_of(code: ErrorCode, details: str, related_id: int | None = None) -> Failure:
-    """Makes the failure for a code, with the class that the specification gives it."""
+    """Makes the failure for a code, with its class from the specification."""
     return Failure(code, ERRORS[code].error_class, details, related_id)
 
 
 def failure_by_sqlstate(error: RefusedError, retry_ms: int) -> Failure:
-    """Maps a definite error of one request alone."""
+    """Makes the failure for an error of the database about a single request."""
     info = _BY_SQLSTATE.get(error.sqlstate)
     if info is not None:
         return Failure(info.code, info.error_class, error.message)
@@ -138,7 +138,7 @@ def failure_by_sqlstate(error: RefusedError, retry_ms: int) -> Failure:
 
 
 def unavailable(retry_ms: int) -> Failure:
-    """The failure when no connection to the database could be had."""
+    """The failure when there is no connection to the database."""
     return _retryable(ErrorCode.DATABASE_UNAVAILABLE, "the database cannot be reached", retry_ms)
 
 
@@ -149,28 +149,28 @@ def standby_unavailable(retry_ms: int) -> Failure:
 
 
 def disk_full(retry_ms: int) -> Failure:
-    """The failure of what needs space while the database's disk has none to give."""
+    """The failure of a request that needs space while the database's disk is full."""
     return _retryable(ErrorCode.DISK_FULL, "the disk of the database is full", retry_ms)
 
 
 def connections_exhausted(retry_ms: int) -> Failure:
-    """The failure when the database lets nobody connect for want of connections."""
+    """The failure when the database has no connection left."""
     details = "the database has no connection left for this middleware"
     return _retryable(ErrorCode.CONNECTIONS_EXHAUSTED, details, retry_ms)
 
 
 def busy_too_long(retry_ms: int) -> Failure:
-    """The failure of a request that was busy until its limit."""
+    """The failure of a request that found its queue locked until the limit."""
     return _retryable(ErrorCode.OVERLOADED, "the queue or the client stayed busy", retry_ms)
 
 
 def in_doubt(error: LostError) -> Failure:
-    """The failure of a request whose call died."""
+    """The failure of a request whose call was lost."""
     return failure_of(ErrorCode.IO_ERROR, error.told)
 
 
 def behind(failure: Failure) -> Failure | None:
-    """The failure of what was sent behind a request that will be sent again; None if it may go on."""
+    """Returns the failure of requests behind one that will be sent again; None if they may go on."""
     if failure.error_class is ErrorClass.RETRYABLE:
         return failure
     if failure.error_class is ErrorClass.IN_DOUBT:
@@ -189,14 +189,14 @@ def _retryable(code: ErrorCode, details: str, retry_ms: int) -> Failure:
 
 
 class BusyError(Exception):
-    """Something that a single request needs is locked; nothing was done."""
+    """Something that a single request needs is locked. Nothing was done."""
 
 
 class FailedError(Exception):
-    """A single request was answered with an error by its procedure.
+    """The procedure of a single request returned an error.
 
     Attributes:
-        failure: what the request is answered with.
+        failure: the answer to the request.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -204,23 +204,23 @@ class FailedError(Exception):
         self.failure = failure
 
 
-#: What a procedure returns in the place of an error code when something is locked.
+#: Procedures return this instead of an error code when something is locked.
 BUSY = -1
 
 
-#: Errors of requests that were not executed, so that their procedures leave no record of them.
+#: Errors of requests that were not executed, so there is no record of them.
 _NOT_EXECUTED = (ErrorCode.CLIENT_NOT_EXISTING, ErrorCode.SESSION_FENCED, ErrorCode.NUMBER_REPEATED)
 
 
 def no_queue(queue_id: int) -> str:
-    """What clients are told of a queue that does not exist, whatever they wanted of it."""
+    """The details of all errors about a queue that does not exist."""
     return f"there is no queue {queue_id}"
 
 
 def check_error(error: int | None, details: str, related_id: int | None = None) -> None:
     """Raises BusyError or FailedError for the error column of a procedure's row.
 
-    ``related_id`` is the queue, if it is one that does not exist: then that is what the details say.
+    ``related_id`` is the queue. If it does not exist, the details say so.
     """
     if error is None:
         return

@@ -1,4 +1,4 @@
-"""Structured log lines. They never hold a message's body, a token or a password."""
+"""Structured log lines. They never contain a message's body, a token or a password."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TextIO
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
-#: The middleware of this process, 0 before it is registered.
+#: The id of this process's middleware; 0 before it is registered.
 _middleware_id = 0
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def configure(level: str, *, json: bool) -> None:
-    """Sets up structlog for this process: to standard error, for people or as JSON."""
+    """Configures structlog for this process: to standard error, as text or JSON."""
     renderer: Processor = (
         structlog.processors.JSONRenderer()
         if json
@@ -48,13 +48,13 @@ def configure(level: str, *, json: bool) -> None:
 
 
 def identify(middleware_id: int) -> None:
-    """Has every further line of this process name its middleware."""
+    """Adds the middleware's id to all further lines of this process."""
     global _middleware_id
     _middleware_id = middleware_id
 
 
 def _add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Lines of several processes may come in one stream."""
+    """Adds the process id and the middleware's id, because processes may share a stream."""
     event["pid"] = os.getpid()
     if _middleware_id:
         event["middleware"] = _middleware_id
@@ -76,11 +76,11 @@ def _take_over_logging(handler: logging.Handler, formatter: logging.Formatter, l
 
 
 class _FromLibraries(logging.StreamHandler["_Lasting"]):
-    """Has what asyncio and others log come in the same form."""
+    """Formats the lines of asyncio and other libraries in the same way."""
 
 
 class _Lasting:
-    """A stream that may fail or be closed, as when the terminal is gone; the service goes on."""
+    """A stream whose failures are ignored, for example when the terminal was closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -95,6 +95,6 @@ class _Lasting:
 
 
 def logger(part: str) -> FilteringBoundLogger:
-    """Returns the logger of a part of the middleware; it follows what is configured later."""
+    """Returns the logger of a part of the middleware. It uses the configuration at the time of each line."""
     lazy: FilteringBoundLogger = structlog.get_logger(part=part)
     return lazy

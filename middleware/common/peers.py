@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Addresses told to a client, at most.
+#: The most addresses that a client gets.
 _ADDRESSES_MAX = 16
 
 
@@ -13,9 +13,9 @@ class Peers:
     """This middleware among the others.
 
     Attributes:
-        version: of this middleware.
-        middleware_id: identifies it; 0 before it is registered.
-        others: host:port of the other live ones, by their ids.
+        version: the version of this middleware.
+        middleware_id: its id; 0 before it is registered.
+        others: host:port of the other live middlewares, by their ids.
     """
 
     version: str
@@ -24,5 +24,5 @@ class Peers:
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses for clients to move to."""
+        """Addresses to which clients may move."""
         return list(dict.fromkeys(self.others.values()))[:_ADDRESSES_MAX]

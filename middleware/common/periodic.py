@@ -1,4 +1,4 @@
-"""Background work that is done again and again."""
+"""Periodic background work."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _log = logger("background")
 
 
 class Periodic:
-    """Does something every so often, at once when poked, one time after the other, until it is stopped.
+    """Runs an action periodically, and at once when poked, until it is stopped. Runs do not overlap.
 
-    A failure is logged and does not end it. Stopping lets what is under way come to its end.
+    A failure is logged and does not end it. A run that has begun is always completed.
 
     Attributes:
-        period_s: the longest pause between two times, None when it waits for pokes only; may be changed.
+        period_s: the longest pause between two runs; None if only pokes start one. It may be changed.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Periodic:
         spacing_s: float = 0.0,
         poked: asyncio.Event | None = None,
     ) -> None:
-        """``spacing_s`` is the shortest pause between two times; ``poked`` may be set instead of ``poke``."""
+        """``spacing_s`` is the shortest pause between two runs. Setting ``poked`` is the same as ``poke``."""
         self._name = name
         self._action = action
         self.period_s = period_s
@@ -39,16 +39,16 @@ class Periodic:
         self._failing = False
 
     def poke(self) -> None:
-        """Has it done soon."""
+        """Has the action run soon."""
         self._poked.set()
 
     def stop(self) -> None:
-        """Has ``run`` return once what is under way is done."""
+        """Has ``run`` return when the current run of the action has ended."""
         self._stopping = True
         self._poked.set()
 
     async def run(self) -> None:
-        """Works until it is stopped."""
+        """Runs the action until it is stopped."""
         while not self._stopping:
             await self._wait()
             if self._stopping:

@@ -1,4 +1,4 @@
-"""The settings of a queue between the wire and the database; the specification declares them."""
+"""Converts the settings of a queue between packets and the database. The specification declares them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def check_settings(settings: packets.QueueSettings, *, updating: bool = False) -
 
 
 def settings_json(settings: packets.QueueSettings) -> str:
-    """The settings that a request gives, as the procedures take them."""
+    """Returns the settings of a request as the JSON that the procedures take."""
     return json.dumps({setting.name: _stored(setting, value) for setting, value in _given(settings)})
 
 
 def settings_answer(stored: str) -> packets.GetQueueSettingsResponse:
-    """The answer for the settings as the procedure gives them."""
+    """Makes the answer from the JSON of the procedure."""
     columns = json.loads(stored)
     shown = {name: _shown(setting, columns[name]) for name, setting in QUEUE_SETTINGS.items()}
     return packets.GetQueueSettingsResponse(packets.QueueSettings(**shown))
@@ -38,14 +38,14 @@ def _given(settings: packets.QueueSettings) -> list[tuple[QueueSetting, Any]]:
 
 
 def _stored(setting: QueueSetting, value: Any) -> object:
-    """What the column holds for a value of the wire."""
+    """Returns the value of the column for that of a packet."""
     if isinstance(value, IntEnum):
         return value.name.lower()
     return None if setting.without and value == 0 else value
 
 
 def _shown(setting: QueueSetting, value: Any) -> Any:
-    """The value of the wire for what the column holds; None when the queue is without it."""
+    """Returns the value of a packet for that of the column; None if the queue does not have the setting."""
     if issubclass(setting.type, IntEnum) and value is not None:
         return setting.type[value.upper()]
     return value

@@ -1,4 +1,4 @@
-"""Service links: variables that Kubernetes sets in a pod for each service, and that look like settings."""
+"""Service links: variables that Kubernetes sets in a pod for each service, which look like settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PROTOCOLS = ("TCP", "UDP", "SCTP")
 def service_links(environment: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the variables that are links to services called `telesto` or `telesto-...`.
 
-    Kubernetes sets several for each service, among them TELESTO_SERVICE_HOST, TELESTO_SERVICE_PORT and, made
-    of both, TELESTO_PORT_7001_TCP. They count as links only where these three agree, so that nothing that a
-    person has set is taken for one. TELESTO_PORT is a link if its value is the same as that of the third.
+    Kubernetes sets several for each service, among them TELESTO_SERVICE_HOST, TELESTO_SERVICE_PORT and
+    TELESTO_PORT_7001_TCP, which combines the two. They count as links only if these three agree, so that no
+    setting of a user is taken for a link. TELESTO_PORT is a link if its value is that of the third.
     """
     found: set[str] = set()
     for name, host in environment.items():

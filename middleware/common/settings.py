@@ -1,4 +1,4 @@
-"""Every bound, period and address of a middleware, from the command line, TELESTO_* and a TOML file."""
+"""All settings of a middleware, from the command line, TELESTO_* and a TOML file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telesto.middleware.common.database_url import read_database_url
 from telesto.middleware.common.service_links import service_links
 from telesto.protocol.packets import DEFAULT_PORT, MAX_FRAME_DEFAULT, MAX_FRAME_UNIDENTIFIED
 
-#: What a frame holds beside the body of a message, generously, in bytes.
+#: More than the bytes of a frame beside the body of a message.
 FRAME_OVERHEAD_BYTES = 1024
 
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
@@ -29,15 +29,15 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 class ServerSettings(BaseSettings):
     """The settings of one middleware.
 
-    ``load`` merges the sources; an instance does not change. The unit stands last in a name: ``_s`` seconds,
-    ``_ms`` milliseconds, ``_bytes`` bytes; anything else counts.
+    ``load`` merges the sources. An instance does not change. A name ends with its unit: ``_s`` seconds,
+    ``_ms`` milliseconds, ``_bytes`` bytes. Others are counts.
     """
 
     model_config = SettingsConfigDict(
         env_prefix="TELESTO_",
         extra="ignore",
         frozen=True,
-        # What is refused may be a URL with a password.
+        # The refused value may be a URL with a password.
         hide_input_in_errors=True,
     )
 
@@ -150,9 +150,7 @@ class ServerSettings(BaseSettings):
     linger_s: float = Field(
         2.0, gt=0, description="How long a closed peer may take to read its last answers."
     )
-    pipeline_requests: int = Field(
-        1_024, ge=1, description="How many requests of a connection may wait for their turn."
-    )
+    pipeline_requests: int = Field(1_024, ge=1, description="How many requests of a connection may wait.")
     pipeline_bytes: int = Field(
         4 << 20,
         ge=1,
@@ -391,17 +389,17 @@ class ServerSettings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Takes what it is given and nothing else; `load` reads the environment."""
+        """Uses only the arguments: `load` reads the environment."""
         return (init_settings,)
 
     @classmethod
     def load(cls, config: Path | None = None, **overrides: Any) -> Self:
-        """Merges the TOML file, then TELESTO_*, then the overrides; overrides that are None do not count.
+        """Merges the TOML file, then TELESTO_*, then the overrides that are not None.
 
-        Links to a Kubernetes service, such as TELESTO_PORT=tcp://10.0.0.1:7001, are no settings.
+        Links to a Kubernetes service, such as TELESTO_PORT=tcp://10.0.0.1:7001, are ignored.
 
         Raises pydantic.ValidationError, which names the setting, and OSError or tomllib.TOMLDecodeError for
-        the file. A name in the file that is no setting is an error, so that a slip of the pen is noticed.
+        the file. An unknown name in the file is an error, so that typing errors are noticed.
         """
         values: dict[str, Any] = {}
         if config is not None:
@@ -423,5 +421,5 @@ def _read_file(config: Path, settings: type[ServerSettings]) -> dict[str, Any]:
     return values
 
 
-#: Limits for requests before a client is identified, in bytes.
+#: The longest frame before a client is identified, in bytes.
 UNIDENTIFIED_FRAME_BYTES = MAX_FRAME_UNIDENTIFIED

@@ -1,4 +1,4 @@
-"""What the middleware counts: plain integers, read when the metrics are asked for."""
+"""The counters of a middleware: plain integers, read when the metrics are requested."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from telesto.middleware.scheduling.requests import Kind
 
 
 class Counters:
-    """Counters of one middleware, and gauges that are asked when somebody looks.
+    """Counters of one middleware, and gauges that are computed when they are read.
 
     Attributes:
-        connections_total: connections ever accepted.
-        refused_total: requests refused before they stood in a pipeline, and connections, by error code.
-        aborted_total: connections that were ended without an answer, by reason.
-        loop_lag_s: how late the loop was last.
-        loop_lag_max_s: how late it was at most.
-        notifies_total: calls that told other middlewares of puts.
-        notified_total: notifications that came from others.
-        dropped_wake_ups_total: wake-ups for others that were too many; their sweeps find the messages.
-        claims_total: calls that claimed for consumers, those of puts with a claim among them.
+        connections_total: accepted connections.
+        refused_total: requests refused before they entered a pipeline, and connections, by error code.
+        aborted_total: connections closed without an answer, by reason.
+        loop_lag_s: the last lag of the event loop.
+        loop_lag_max_s: the largest lag of the event loop.
+        notifies_total: calls that notified other middlewares of messages.
+        notified_total: notifications from other middlewares.
+        dropped_wake_ups_total: wake-ups for others beyond notify_entries; their sweeps find the messages.
+        claims_total: calls that claimed for consumers, including those of puts.
         delivered_total: messages pushed to consumers.
         recovered_total: those of them that a lost call had claimed.
         late_answers_total: answers of consumers later than late_after_ms.
         slow_consumers_total: how often a consumer became slow.
         failing_consumers_total: how often a consumer began to fail everything.
         inactive_consumers_total: consumers that were ended because they failed.
-        clock_steps_total: steps of the database's clock that were noticed here first.
+        clock_steps_total: steps of the database's clock that this middleware detected first.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class Counters:
         self._seconds[kind] += seconds
 
     def refused(self, code: int) -> None:
-        """Counts a request that was refused before it stood in a pipeline."""
+        """Counts a request that was refused before it entered a pipeline."""
         self.refused_total[code] = self.refused_total.get(code, 0) + 1
 
     def aborted(self, reason: str) -> None:
-        """Counts a connection that was ended without an answer."""
+        """Counts a connection that was closed without an answer."""
         self.aborted_total[reason] = self.aborted_total.get(reason, 0) + 1
 
     def requests(self, kind: Kind) -> int:
@@ -84,13 +84,13 @@ class Counters:
         """Yields the metrics."""
         yield from self._calls_metrics()
         refused = CounterMetricFamily(
-            "telesto_refused", "Requests refused before they stood in a pipeline.", labels=["code"]
+            "telesto_refused", "Requests refused before they entered a pipeline.", labels=["code"]
         )
         for code, count in self.refused_total.items():
             refused.add_metric([str(code)], count)
         yield refused
         aborted = CounterMetricFamily(
-            "telesto_connections_aborted", "Connections ended without an answer.", labels=["reason"]
+            "telesto_connections_aborted", "Connections closed without an answer.", labels=["reason"]
         )
         for reason, count in self.aborted_total.items():
             aborted.add_metric([reason], count)
@@ -115,18 +115,24 @@ class Counters:
 
     def _counters(self) -> dict[str, tuple[str, float]]:
         return {
-            "connections_accepted": ("Connections ever accepted.", self.connections_total),
-            "notifies": ("Calls that told other middlewares of puts.", self.notifies_total),
-            "notified": ("Notifications from others.", self.notified_total),
+            "connections_accepted": ("Accepted connections.", self.connections_total),
+            "notifies": ("Calls that notified other middlewares of messages.", self.notifies_total),
+            "notified": ("Notifications from other middlewares.", self.notified_total),
             "claims": ("Calls that claimed messages for consumers.", self.claims_total),
             "delivered": ("Messages pushed to consumers.", self.delivered_total),
             "recovered": ("Messages that a lost call had claimed.", self.recovered_total),
             "late_answers": ("Answers of consumers that were late.", self.late_answers_total),
             "slow_consumers": ("How often a consumer became slow.", self.slow_consumers_total),
-            "failed_consumers": ("How often one began to fail everything.", self.failing_consumers_total),
+            "failed_consumers": (
+                "How often a consumer began to fail everything.",
+                self.failing_consumers_total,
+            ),
             "inactive_consumers": ("Consumers ended for their failures.", self.inactive_consumers_total),
             "clock_steps": ("Steps of the database's clock.", self.clock_steps_total),
-            "dropped_wake_ups": ("Wake-ups for others that were too many.", self.dropped_wake_ups_total),
+            "dropped_wake_ups": (
+                "Wake-ups for others beyond notify_entries.",
+                self.dropped_wake_ups_total,
+            ),
         }
 
 

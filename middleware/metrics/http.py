@@ -1,4 +1,4 @@
-"""/metrics, /phases and /healthz."""
+"""The admin port: /metrics, /phases and /healthz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from telesto.middleware.metrics.tracing import Tracer
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
-#: Connections at a time; one more is closed at once.
+#: The number of concurrent connections. One more is closed at once.
 CONNECTIONS_MAX = 16
 
 _TEXT = "text/plain; charset=utf-8"
@@ -33,7 +33,7 @@ class AdminServer:
         is_healthy: Callable[[], bool],
         nearly_used_up: Callable[[], list[str]],
     ) -> None:
-        """``nearly_used_up`` names the budgets of which little is left."""
+        """``nearly_used_up`` returns the budgets of which little is left."""
         self._registry = CollectorRegistry()
         self._registry.register(CountersCollector(counters))
         self._tracer = tracer
@@ -43,7 +43,7 @@ class AdminServer:
         self._open: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port."""
+        """Listens. Returns the port."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=_REQUEST_LIMIT_BYTES)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
@@ -90,7 +90,7 @@ class AdminServer:
         return _response("503 Service Unavailable", _TEXT, b"not ready\n")
 
     def _phases_after(self, query: bytes) -> bytes:
-        """The samples of phases; after the one whose number is given, so that nobody need read them twice."""
+        """Returns the samples of phases: all, or those after the number in the query."""
         found = _AFTER.fullmatch(query)
         if query and found is None:
             return _response("400 Bad Request", _TEXT, b"write /phases?after=NUMBER\n")

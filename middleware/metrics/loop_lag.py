@@ -1,4 +1,4 @@
-"""Measures how late the loop is."""
+"""Measures the lag of the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from telesto.middleware.metrics.counters import Counters
 
 
 class LoopLag:
-    """Asks to be called at a time, and sees how much later that happens."""
+    """Sets a timer and measures how late it fires."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, counters: Counters, interval_s: float) -> None:
         self._loop = loop
@@ -19,12 +19,12 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begins to measure."""
+        """Starts measuring."""
         self._due = monotonic() + self._interval_s
         self._timer = self._loop.call_later(self._interval_s, self._measure)
 
     def stop(self) -> None:
-        """Ends measuring."""
+        """Stops measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,9 +1,8 @@
-"""How long a request is where: every so many-th is followed on its way and leaves a sample.
+"""Measures the phases of some requests: one in ``phase_every`` is followed and leaves a sample.
 
 Requests that are not gathered are not followed.
 
-Nothing is measured of the others, and nothing at all when it is switched off, so that the figures of a load
-are not those of measuring it.
+The others are not measured at all, so that measuring does not slow them down.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import Final
 
 from telesto.middleware.scheduling.requests import SINGLY, Mark, Outcome, Pipeline, Read, Request
 
-#: Samples that are kept for whoever asks; older ones are forgotten.
+#: How many samples are kept. Older ones are dropped.
 SAMPLES_MAX: Final = 10_000
-#: Requests that are followed at a time. One that is answered without a call, or whose client is gone, is
-#: given up when it is the oldest of so many.
+#: How many requests are followed at a time. The oldest is dropped when there are more: it may have been
+#: answered without a call, or its client may be gone.
 FOLLOWED_MAX: Final = 1_000
 
 COLUMNS: Final = (
@@ -44,19 +43,19 @@ class Sample:
     """The phases of one request, in seconds.
 
     Attributes:
-        kind: of the request.
-        received_at: when its last byte came, by the system's monotonic clock, in seconds.
-        client_s: since the last answer on its connection; -1 when there was none.
-        parse_s: until it stood in its pipeline: decoding and checking, with all that came in the same read.
-        since: when the phase began in which it is.
+        kind: the kind of the request.
+        received_at: when its last byte arrived, by the system's monotonic clock.
+        client_s: the time since the last answer on its connection; -1 without one.
+        parse_s: the time until it entered its pipeline: decoding and checking all that came in the same read.
+        since: when its current phase began.
         together: how many requests came in the same read from the socket.
-        fifo_s: waiting for its turn, over all its tries.
-        database_s: in calls.
-        parked_s: waiting for a message.
-        answer_s: from the end of the call to the write to the socket.
-        tries: how often it was in a call.
+        fifo_s: the time in its pipeline, over all tries.
+        database_s: the time in calls.
+        parked_s: the time in the waiting room.
+        answer_s: the time from the end of the call to the write to the socket.
+        tries: how many calls it was in.
         batch: how many requests the last of these calls had.
-        parked: it waits for a message.
+        parked: it is in the waiting room.
     """
 
     kind: str
@@ -107,17 +106,17 @@ class Tracer:
         self.on = every > 0
 
     def admitted(self, pipeline: Pipeline, count: int, received_at: float) -> None:
-        """``count`` requests came in one read and stand at the end of a pipeline now."""
+        """``count`` requests came in one read and are now the last in a pipeline."""
         while self._left <= count:
             from_end = count - self._left + 1
-            # One that was cancelled in the same read stands there no more.
+            # A request that was cancelled in the same read is not there any more.
             if from_end <= len(pipeline.requests):
                 self._follow(pipeline.requests[-from_end], pipeline, count, received_at)
             self._left += self._every
         self._left -= count
 
     def called(self, requests: Sequence[Request]) -> list[tuple[int, Sample]]:
-        """A call begins; returns those of its requests that are followed, with their places in it."""
+        """A call begins. Returns its followed requests, with their positions in it."""
         followed = self._followed
         if not followed:
             return []
@@ -135,7 +134,7 @@ class Tracer:
         return found
 
     def returned(self, found: Sequence[tuple[int, Sample]]) -> None:
-        """The call is over."""
+        """The call has ended."""
         now = monotonic()
         for _, sample in found:
             sample.database_s += now - sample.since
@@ -147,7 +146,7 @@ class Tracer:
         requests: Sequence[Request],
         outcomes: Sequence[Outcome],
     ) -> None:
-        """The outcomes were given to the connections, which write when this turn of the loop is over."""
+        """The connections have the outcomes and write them at the end of this turn of the event loop."""
         answered = []
         for place, sample in found:
             request, outcome = requests[place], outcomes[place]
@@ -157,7 +156,7 @@ class Tracer:
                 self._followed.pop(request, None)
                 answered.append(sample)
         if answered:
-            # Behind the writes, which were asked for before.
+            # This runs after the writes, which were scheduled before.
             self._loop.call_soon(self._written, answered)
 
     def as_csv(self, after: int) -> str:
@@ -191,5 +190,5 @@ class Tracer:
 
 
 def _waits_on(request: Request) -> bool:
-    """Whether a read that found nothing waits for a message, instead of being answered."""
+    """Tells whether a read that found nothing waits for a message, or was answered."""
     return isinstance(request, Read) and request.pipeline.waiting.get(request.packet_id) is request
