@@ -44,7 +44,7 @@ from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.http import AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
 from telesto.middleware.metrics.tracing import Tracer
-from telesto.middleware.procedures.empty import answer_read
+from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes

@@ -79,7 +79,7 @@ class ServerSettings(BaseSettings):
     database_late_s: float = Field(
         1.0,
         gt=0,
-        description="How late a sign of life or a call may be before the connection is checked.",
+        description="How late a heartbeat or a call may be before the connection is checked.",
     )
     statement_timeout_s: float = Field(
         300.0, ge=0, description="PostgreSQL cancels a call that takes longer; 0 for no limit."
@@ -305,7 +305,7 @@ class ServerSettings(BaseSettings):
 
     # --- running -------------------------------------------------------------------------------
     heartbeat_interval_s: float = Field(
-        2.0, gt=0, description="How often a middleware gives the others a sign of life."
+        2.0, gt=0, description="How often a middleware sends its heartbeat to the others."
     )
     heartbeat_timeout_s: float = Field(
         6.0, gt=0, description="A middleware that is silent for longer is dead."

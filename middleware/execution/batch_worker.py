@@ -37,8 +37,8 @@ from telesto.middleware.database.connection import DatabaseConnection, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
-from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup, elements_of
+from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.scheduling.dispatcher import (
     Batch,
     Budget,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
-from telesto.middleware.procedures.read_shares import AnswerShares
+from telesto.middleware.procedures.reads import AnswerShares
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
 from telesto.middleware.scheduling.requests import Get, Mark, Request, Results, SmallAnswers, topic_channel
 from telesto.protocol.errors import ErrorCode

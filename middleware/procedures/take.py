@@ -8,7 +8,7 @@ from typing import Any, cast
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of, no_queue
 from telesto.middleware.common.peers import Peers
-from telesto.middleware.procedures.read_shares import AnswerShares
+from telesto.middleware.procedures.reads import AnswerShares
 from telesto.middleware.scheduling.message_rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,

@@ -1,4 +1,4 @@
-"""How much a read is expected to return, so that a call takes no more reads than its answer can hold."""
+"""The expected size of what a read returns, so that a call has no more reads than fit its answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 class ExpectedSizes:
     """Remembers for a while the queues whose messages are large.
 
-    A read without a weight gets an equal share of a call's answer. Where that was too little for the next
-    message, or hardly enough, the queue's reads weigh more from then on, and fewer of them go into a call.
+    A read without a weight gets an equal share of a call's answer. If that was too small for the next
+    message, or nearly so, later reads of the queue have a weight, and fewer of them go into a call.
     """
 
     def __init__(self, clock: Callable[[], float], duration_s: float, queues_max: int) -> None:
@@ -19,7 +19,7 @@ class ExpectedSizes:
         self._weights: dict[int, tuple[int, float]] = {}
 
     def of(self, queue_id: int) -> int:
-        """The weight of a read of a queue in bytes, 0 when its messages are light."""
+        """Returns the weight of a read of a queue in bytes; 0 if its messages are small."""
         if not self._weights:
             return 0
         weight, until = self._weights.get(queue_id, (0, 0.0))
@@ -29,7 +29,7 @@ class ExpectedSizes:
         return weight
 
     def note(self, queue_id: int, weight: int) -> None:
-        """Takes note of a heavy message, or of a share that was too little."""
+        """Notes a large message, or a share that was too small."""
         weight = max(weight, self.of(queue_id))
         self._weights.pop(queue_id, None)
         self._weights[queue_id] = (weight, self._clock() + self._duration_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
-from telesto.middleware.procedures.empty import empty_frame
+from telesto.middleware.procedures.reads import empty_frame
 from telesto.middleware.scheduling.requests import (
     NOBODY,
     Client,

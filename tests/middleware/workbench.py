@@ -17,8 +17,8 @@ from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_worker import BatchEffects, BatchWorker, BisectingExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
-from telesto.middleware.procedures.empty import answer_read
 from telesto.middleware.procedures.put import PutGroup
+from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.procedures.table import queue_of
 from telesto.middleware.procedures.take import TakeGroup
 from telesto.middleware.scheduling.dispatcher import Budget, CallPacing, Dispatcher
