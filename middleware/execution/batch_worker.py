@@ -101,7 +101,7 @@ class BatchWorker:
         self._dispatcher = dispatcher
         self._executor = executor
         self._effects = effects
-        self._counters = counters
+        self._counts = counters.of_kind[queue.kind]
         self._tracer = tracer
         self._pace = pace
         self._busy_limit_s = busy_limit_s
@@ -130,7 +130,10 @@ class BatchWorker:
             tracer = self._tracer
             followed = tracer.called(requests) if tracer.on else None
             results = await self._executor.run(requests)
-            self._counters.called(self._queue.kind, len(requests), perf_counter() - begun)
+            counts = self._counts
+            counts.calls += 1
+            counts.requests += len(requests)
+            counts.seconds += perf_counter() - begun
             if followed:
                 tracer.returned(followed)
             self._settle(requests, results, scanned_at)

@@ -58,7 +58,7 @@ class SingleWorker:
         self._connection = connection
         self._handlers = handlers
         self._effects = effects
-        self._counters = counters
+        self._counts = counters.of_kind[queue.kind]
         self._disk = disk
         self._settings = settings
         self._clock = asyncio.get_running_loop().time
@@ -81,7 +81,9 @@ class SingleWorker:
                 return
             outcome = self._busy_failure(request)
         finally:
-            self._counters.called(request.kind, 1, perf_counter() - begun)
+            self._counts.calls += 1
+            self._counts.requests += 1
+            self._counts.seconds += perf_counter() - begun
         request.pipeline.busy_count = 0
         request.pipeline.apart = False
         self._dispatcher.budget.leave(1, request.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -10,10 +11,20 @@ from prometheus_client.registry import Collector
 from telesto.middleware.scheduling.requests import Kind
 
 
+@dataclass(slots=True)
+class CallCounts:
+    """Calls to the database for requests of one kind: their number, requests and time, in seconds."""
+
+    calls: int = 0
+    requests: int = 0
+    seconds: float = 0.0
+
+
 class Counters:
     """Counters of one middleware, and gauges that are computed when they are read.
 
     Attributes:
+        of_kind: the calls of each kind of requests.
         connections_total: accepted connections.
         refused_total: requests refused before they entered a pipeline, and connections, by error code.
         aborted_total: connections closed without an answer, by reason.
@@ -49,16 +60,8 @@ class Counters:
         self.failing_consumers_total = 0
         self.inactive_consumers_total = 0
         self.clock_steps_total = 0
-        self._calls = dict.fromkeys(Kind, 0)
-        self._requests = dict.fromkeys(Kind, 0)
-        self._seconds = dict.fromkeys(Kind, 0.0)
+        self.of_kind = {kind: CallCounts() for kind in Kind}
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-
-    def called(self, kind: Kind, requests: int, seconds: float) -> None:
-        """Counts a call to the database."""
-        self._calls[kind] += 1
-        self._requests[kind] += requests
-        self._seconds[kind] += seconds
 
     def refused(self, code: int) -> None:
         """Counts a request that was refused before it entered a pipeline."""
@@ -67,14 +70,6 @@ class Counters:
     def aborted(self, reason: str) -> None:
         """Counts a connection that was closed without an answer."""
         self.aborted_total[reason] = self.aborted_total.get(reason, 0) + 1
-
-    def requests(self, kind: Kind) -> int:
-        """How many requests of a kind were executed."""
-        return self._requests[kind]
-
-    def calls(self, kind: Kind) -> int:
-        """How many calls of a kind were made."""
-        return self._calls[kind]
 
     def gauge(self, name: str) -> float:
         """What a gauge shows now."""
@@ -104,11 +99,11 @@ class Counters:
         calls = CounterMetricFamily("telesto_calls", "Calls to the database.", labels=["kind"])
         requests = CounterMetricFamily("telesto_requests", "Requests executed.", labels=["kind"])
         seconds = CounterMetricFamily("telesto_call_seconds", "Time spent in calls.", labels=["kind"])
-        for kind in Kind:
+        for kind, counts in self.of_kind.items():
             label = [kind.name.lower()]
-            calls.add_metric(label, self._calls[kind])
-            requests.add_metric(label, self._requests[kind])
-            seconds.add_metric(label, self._seconds[kind])
+            calls.add_metric(label, counts.calls)
+            requests.add_metric(label, counts.requests)
+            seconds.add_metric(label, counts.seconds)
         yield calls
         yield requests
         yield seconds

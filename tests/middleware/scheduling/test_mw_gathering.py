@@ -356,7 +356,7 @@ async def test_the_budget_returns_to_nothing() -> None:
         bench.go()
         await bench.until(lambda: len(sender.order) == 10)
         assert (bench.budget.requests, bench.budget.bytes, sender.pipeline.size) == (0, 0, 0)
-        assert bench.counters.requests(Kind.PUT) == 5
+        assert bench.counters.of_kind[Kind.PUT].requests == 5
 
 
 async def test_a_read_whose_share_is_too_small_is_granted_more() -> None:

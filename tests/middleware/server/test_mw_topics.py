@@ -83,10 +83,10 @@ async def test_one_put_wakes_each_waiting_subscriber_once(
     wires = [await (await connect(server)).register() for _ in range(20)]
     waiting = [wire.send(get(await subscribe(wire, "t"), wait_ms=LONG_MS)) for wire in wires]
     await until_waiting(server, 20)
-    before = server.counters.requests(Kind.FETCH)
+    before = server.counters.of_kind[Kind.FETCH].requests
     await publish(publisher, "t", b"1")
     assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"1"]] * 20
-    assert server.counters.requests(Kind.FETCH) - before == 20
+    assert server.counters.of_kind[Kind.FETCH].requests - before == 20
     assert server.room.parked == 0
 
 
