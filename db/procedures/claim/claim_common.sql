@@ -36,7 +36,7 @@ DECLARE
     pick_readers bigint[] := '{}';
     pick_priorities smallint[] := '{}';
     pick_ids bigint[] := '{}';
-    room int;
+    count_max int;
     dealt record;
     kept bigint[];
     more boolean := false;
@@ -79,36 +79,36 @@ BEGIN
                 state.upper, least(cardinality(own.slots), state.own_depth)) AS picked;
             CONTINUE WHEN picks.message_ids IS NULL;
             part := telesto.deal_messages(own.slots, picks.sizes, max_bytes, largest, idle, left_bytes);
-            room := cardinality(part);
-            more := more OR room < cardinality(picks.message_ids);
-            CONTINUE WHEN room = 0;
+            count_max := cardinality(part);
+            more := more OR count_max < cardinality(picks.message_ids);
+            CONTINUE WHEN count_max = 0;
             left_slots := telesto.slots_left(left_slots, part);
-            FOR i IN 1..room LOOP
+            FOR i IN 1..count_max LOOP
                 max_bytes[part[i]] := max_bytes[part[i]] - picks.sizes[i];
                 idle[part[i]] := false;
                 left_bytes := left_bytes - picks.sizes[i];
             END LOOP;
-            pick_rows := pick_rows || picks.message_rows[1:room];
+            pick_rows := pick_rows || picks.message_rows[1:count_max];
             pick_requests := pick_requests || part;
-            pick_readers := pick_readers || array_fill(own.client_id, ARRAY[room]);
-            pick_priorities := pick_priorities || picks.priorities[1:room];
-            pick_ids := pick_ids || picks.message_ids[1:room];
+            pick_readers := pick_readers || array_fill(own.client_id, ARRAY[count_max]);
+            pick_priorities := pick_priorities || picks.priorities[1:count_max];
+            pick_ids := pick_ids || picks.message_ids[1:count_max];
         END LOOP;
     END IF;
 
-    room := least(cardinality(left_slots), state.depth - state.own_depth);
-    IF room > 0 AND left_bytes > 0 THEN
+    count_max := least(cardinality(left_slots), state.depth - state.own_depth);
+    IF count_max > 0 AND left_bytes > 0 THEN
         LOOP
             SELECT picked.* INTO picks
-            FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, room) AS picked;
+            FROM telesto.ready_messages(from_queue, 0, state.lower, state.upper, count_max) AS picked;
             EXIT WHEN picks.failed IS NOT TRUE;
             SELECT other.* INTO dealt
             FROM telesto.deal_to_others(from_queue, picks.message_rows, picks.priorities, picks.message_ids,
                                         picks.sizes, consumer_ids, left_slots, max_bytes, largest, idle, left_bytes)
                  AS other;
             -- What is kept for others took no slots: behind it there may be something for these.
-            EXIT WHEN NOT dealt.further OR cardinality(picks.message_ids) < room OR room > looked_max;
-            room := 2 * room;
+            EXIT WHEN NOT dealt.further OR cardinality(picks.message_ids) < count_max OR count_max > looked_max;
+            count_max := 2 * count_max;
         END LOOP;
         IF picks.failed THEN
             kept := dealt.kept;
@@ -121,13 +121,13 @@ BEGIN
             pick_ids := pick_ids || ARRAY(SELECT picks.message_ids[pick.i] FROM unnest(dealt.picks) AS pick (i));
         ELSIF picks.message_ids IS NOT NULL THEN
             part := telesto.deal_messages(left_slots, picks.sizes, max_bytes, largest, idle, left_bytes);
-            room := cardinality(part);
-            more := more OR room < cardinality(picks.message_ids);
-            pick_rows := pick_rows || picks.message_rows[1:room];
+            count_max := cardinality(part);
+            more := more OR count_max < cardinality(picks.message_ids);
+            pick_rows := pick_rows || picks.message_rows[1:count_max];
             pick_requests := pick_requests || part;
-            pick_readers := pick_readers || array_fill(0::bigint, ARRAY[room]);
-            pick_priorities := pick_priorities || picks.priorities[1:room];
-            pick_ids := pick_ids || picks.message_ids[1:room];
+            pick_readers := pick_readers || array_fill(0::bigint, ARRAY[count_max]);
+            pick_priorities := pick_priorities || picks.priorities[1:count_max];
+            pick_ids := pick_ids || picks.message_ids[1:count_max];
         END IF;
     END IF;
     IF more THEN

@@ -17,7 +17,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     total bigint := (SELECT coalesce(sum(size), 0) FROM unnest(sizes) AS size);
-    room bigint[] := max_bytes;
+    left_bytes bigint[] := max_bytes;
     served boolean[] := array_fill(false, ARRAY[cardinality(max_bytes)]);
     next_slot int := 1;
     given bigint := 0;
@@ -33,14 +33,14 @@ BEGIN
             consumer := slots[next_slot];
             EXIT WHEN consumer IS NULL
                 OR (sizes[i] <= largest[consumer]
-                    AND (sizes[i] <= room[consumer] OR (idle[consumer] AND NOT served[consumer])));
-            room[consumer] := -1;
+                    AND (sizes[i] <= left_bytes[consumer] OR (idle[consumer] AND NOT served[consumer])));
+            left_bytes[consumer] := -1;
             served[consumer] := true;
             next_slot := next_slot + 1;
         END LOOP;
         EXIT WHEN consumer IS NULL;
         dealt := dealt || consumer;
-        room[consumer] := room[consumer] - sizes[i];
+        left_bytes[consumer] := left_bytes[consumer] - sizes[i];
         served[consumer] := true;
         given := given + sizes[i];
         next_slot := next_slot + 1;

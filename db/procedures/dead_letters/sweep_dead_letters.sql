@@ -19,7 +19,7 @@ DECLARE
     arrived timestamptz;
     targets bigint[];
     state_rows tid[];
-    rooms bigint[];
+    free_counts bigint[];
     lives bigint[];
     histories smallint[];
     letter_rows tid[];
@@ -39,7 +39,7 @@ BEGIN
           CROSS JOIN LATERAL (SELECT target.queue_id FROM telesto.queues AS target
                               WHERE target.queue_id = source.dead_letter_queue
                               LIMIT 1) AS target
-          WHERE source.dead_letter_queue IS NOT NULL AND telesto.has_room(source.dead_letter_queue)
+          WHERE source.dead_letter_queue IS NOT NULL AND telesto.has_space(source.dead_letter_queue)
           LIMIT queues_at_once) AS source;
     SELECT array_agg(target.queue_id ORDER BY target.queue_id)
     INTO targets
@@ -54,7 +54,7 @@ BEGIN
            array_agg(CASE WHEN state.ctid IS NULL THEN 0
                           ELSE least(max_rows, queue.max_messages - (state.total - taken.total)) END),
            array_agg(queue.expires_ms), array_agg(telesto.history_of(queue.history, queue.history_days))
-    INTO state_rows, rooms, lives, histories
+    INTO state_rows, free_counts, lives, histories
     FROM unnest(targets) AS wanted (queue_id)
     LEFT JOIN LATERAL (SELECT state.ctid, state.total FROM telesto.put_states AS state
                        WHERE state.queue_id = wanted.queue_id
@@ -70,16 +70,16 @@ BEGIN
                        LIMIT 1) AS taken ON true;
     SELECT array_agg(letter.letter_row), array_agg(nextval('telesto.message_ids')), array_agg(letter.target)
     INTO letter_rows, letter_ids, letter_targets
-    FROM (SELECT unnest(targets) AS queue_id, unnest(rooms) AS room) AS target
+    FROM (SELECT unnest(targets) AS queue_id, unnest(free_counts) AS free_count) AS target
     CROSS JOIN LATERAL (SELECT letter.letter_row, target.queue_id AS target
                         FROM telesto.queues AS source
                         CROSS JOIN LATERAL (SELECT letter.ctid AS letter_row FROM telesto.dead_letters AS letter
                                             WHERE letter.queue_id = source.queue_id
                                             ORDER BY letter.message_id
-                                            LIMIT greatest(0, target.room)
+                                            LIMIT greatest(0, target.free_count)
                                             FOR UPDATE SKIP LOCKED) AS letter
                         WHERE source.dead_letter_queue IS NOT NULL AND source.dead_letter_queue = target.queue_id
-                        LIMIT greatest(0, target.room)) AS letter;
+                        LIMIT greatest(0, target.free_count)) AS letter;
     IF letter_rows IS NULL THEN
         RETURN;
     END IF;
@@ -141,7 +141,7 @@ BEGIN
         FROM replaced AS state
     )
     SELECT count(*), array_agg(new.target), array_agg(new.receiver_id) INTO done, queue_ids, receiver_ids FROM new;
-    -- What did not fit waits for room.
+    -- What did not fit waits for space.
     more := done >= max_rows;
 END
 $$;

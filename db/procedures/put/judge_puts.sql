@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION telesto.judge_puts(
     queues bigint[],            -- the distinct queues of requests that passed, sorted
     granted boolean[],          -- per queue: whether its put lock is held
     existing boolean[],         -- per queue: whether it exists
-    rooms bigint[],             -- per queue: how many messages it may still take; NULL when unbounded
+    free_counts bigint[],       -- per queue: how many messages it may still take; NULL when unbounded
     dedup_keys text[],          -- per element: its key; NULL for an element, or for all, without
     OUT errors smallint[],      -- per element, as put_batch answers
     OUT message_ids bigint[]    -- per element; 0 where refused, negative for the message put first under its key
@@ -68,10 +68,10 @@ BEGIN
             message_ids[e] := -known_ids[e];
         ELSIF firsts_put[firsts[e]] IS NOT NULL THEN
             message_ids[e] := -firsts_put[firsts[e]];
-        ELSIF queue_ids[e] < 0 OR rooms[q] <= 0 THEN
+        ELSIF queue_ids[e] < 0 OR free_counts[q] <= 0 THEN
             errors[e] := :QUEUE_FULL;
         ELSE
-            rooms[q] := rooms[q] - 1;
+            free_counts[q] := free_counts[q] - 1;
             message_ids[e] := nextval('telesto.message_ids');
             IF firsts[e] IS NOT NULL THEN
                 firsts_put[firsts[e]] := message_ids[e];

@@ -51,7 +51,7 @@ DECLARE
     put_priorities int[];
     granted boolean[];
     existing boolean[];
-    rooms bigint[];
+    free_counts bigint[];
     queue_lives bigint[];
     histories smallint[];
     expiries timestamptz[];
@@ -105,7 +105,7 @@ BEGIN
                          OR wanted.n <= queue.max_messages - (state.total - taken.total))),
            array_agg(state.ctid), array_agg(queue.expires_ms),
            array_agg(telesto.history_of(queue.history, queue.history_days))
-    INTO existing, rooms, fitting, state_rows, queue_lives, histories
+    INTO existing, free_counts, fitting, state_rows, queue_lives, histories
     FROM (SELECT unnest(queues) AS queue_id, unnest(counts) AS n) AS wanted
     LEFT JOIN LATERAL (SELECT state.ctid, state.version, state.total
                        FROM telesto.put_states AS state
@@ -128,7 +128,7 @@ BEGIN
     ELSE
         SELECT judged.errors, judged.message_ids INTO errors, message_ids
         FROM telesto.judge_puts(client_ids, sessions, numbers, request_errors, element_requests, queue_ids,
-                                queues, granted, existing, rooms, dedup_keys) AS judged;
+                                queues, granted, existing, free_counts, dedup_keys) AS judged;
     END IF;
 
     SELECT record.errors, record.message_ids INTO errors, message_ids

@@ -23,7 +23,7 @@ DECLARE
     queues_at_once constant int := 256;
     queues bigint[];
     state_rows tid[];
-    rooms bigint[];
+    free_counts bigint[];
     queue_lives bigint[];
     histories smallint[];
     share int;
@@ -41,7 +41,7 @@ BEGIN
     receiver_ids := '{}';
     counts := '{}';
 
-    -- The heads of all queues, found by one index probe each. A full queue has no room for its head; this is
+    -- The heads of all queues, found by one index probe each. A full queue has no space for its head; this is
     -- read without its lock and decides only whom to look at.
     WITH RECURSIVE head AS (
         (SELECT staged.queue_id, staged.staged_id FROM telesto.staged_messages AS staged
@@ -56,7 +56,7 @@ BEGIN
     SELECT array_agg(candidate.queue_id ORDER BY candidate.queue_id)
     INTO queues
     FROM (SELECT head.queue_id FROM head
-          WHERE telesto.has_room(head.queue_id)
+          WHERE telesto.has_space(head.queue_id)
           ORDER BY head.staged_id
           LIMIT least(queues_at_once, max_rows)) AS candidate;
     IF queues IS NULL THEN
@@ -74,7 +74,7 @@ BEGIN
     -- A queue without a state does not exist (any more).
     SELECT array_agg(state.ctid), array_agg(queue.max_messages - (state.total - taken.total)),
            array_agg(queue.expires_ms), array_agg(telesto.history_of(queue.history, queue.history_days))
-    INTO state_rows, rooms, queue_lives, histories
+    INTO state_rows, free_counts, queue_lives, histories
     FROM unnest(queues) AS wanted (queue_id)
     LEFT JOIN LATERAL (SELECT state.ctid, state.total
                        FROM telesto.put_states AS state
@@ -95,12 +95,12 @@ BEGIN
     SELECT array_agg(staged.ctid ORDER BY staged.staged_id), array_agg(staged.staged_id ORDER BY staged.staged_id),
            array_agg(queue.queue_id ORDER BY staged.staged_id), array_agg(staged.dedup_key ORDER BY staged.staged_id)
     INTO staged_rows, staged_ids, staged_queues, keys
-    FROM unnest(queues, rooms) AS queue (queue_id, room)
+    FROM unnest(queues, free_counts) AS queue (queue_id, free_count)
     CROSS JOIN LATERAL (SELECT staged.ctid, staged.staged_id, staged.dedup_key
                         FROM telesto.staged_messages AS staged
                         WHERE staged.queue_id = queue.queue_id
                         ORDER BY staged.staged_id
-                        LIMIT greatest(0, least(queue.room, share))) AS staged;
+                        LIMIT greatest(0, least(queue.free_count, share))) AS staged;
     IF staged_ids IS NULL THEN
         RETURN;
     END IF;
