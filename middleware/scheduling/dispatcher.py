@@ -17,21 +17,21 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import NOBODY, SINGLY, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
-#: Calls of these are bounded by what they return, all others by what they send.
+#: Calls of these kinds are limited by the bytes that they return, all others by those that they send.
 _RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
-#: How much the last call counts in the average.
+#: The weight of the last call in the average.
 _SHARE = 0.05
-#: Side by side, calls take longer than they would one after the other: so often is it tried anew, in seconds.
+#: Concurrent calls take longer than sequential ones, so the average is reset after this time, in seconds.
 _ANEW_S = 5.0
 
 
 class Budget:
-    """Counts the requests that were admitted and are neither answered nor parked, and the bytes they hold.
+    """Counts the requests that were admitted and are neither answered nor parked, and their bytes.
 
     Attributes:
         requests: how many are under way.
-        bytes: what they hold, and what connections have received of frames that are not complete.
-        unsent: bytes of answers that peers have not taken.
+        bytes: those of the requests, and of received data that waits or is an incomplete frame.
+        unsent: bytes of answers that peers have not read.
     """
 
     __slots__ = ("_idle", "bytes", "requests", "unsent")
@@ -43,12 +43,12 @@ class Budget:
         self.unsent = 0
 
     def enter(self, requests: int, size: int) -> None:
-        """Requests come under way."""
+        """Adds requests."""
         self.requests += requests
         self.bytes += size
 
     def leave(self, requests: int, size: int) -> None:
-        """Requests are answered, parked or dropped."""
+        """Removes requests that were answered, parked or dropped."""
         self.requests -= requests
         self.bytes -= size
         if self._idle is not None and self.requests == 0:
@@ -62,10 +62,10 @@ class Budget:
 
 
 class Dispatcher:
-    """Has a fair queue for each kind of request, and puts a pipeline into the one of its next request.
+    """Has a fair queue for each kind of request, and puts a pipeline into that of its next request.
 
     Requests of one connection take effect in the order in which they were sent: a pipeline has one run in
-    flight, and joins a queue again when each request of the run is answered, parked or given back.
+    flight, and joins a queue again when each request of that run is answered, parked or given back.
     """
 
     def __init__(
@@ -108,25 +108,25 @@ class Dispatcher:
         queues[kind].join(pipeline)
 
     def served(self, batch: Batch) -> None:
-        """A batch is over: its pipelines may stand in a queue again."""
+        """A batch has ended: its pipelines may join a queue again."""
         for pipeline in batch.pipelines:
             pipeline.in_flight = False
             self.stand(pipeline)
 
     def rest(self, pipeline: Pipeline) -> None:
-        """Requests of a run were busy: the pipeline pauses, and its next run is for one queue only."""
+        """Requests of a run met a lock: the pipeline pauses, and its next run is for one queue only."""
         pipeline.apart = True
         pipeline.resting = True
         self._loop.call_later(self._backoff(pipeline.busy_count), self._stand_again, pipeline)
         pipeline.busy_count += 1
 
     def rest_read(self, read: Read, busy_count: int) -> None:
-        """The same for a read that was woken and is tried again without its pipeline."""
+        """The same for a woken read, which is tried again without its pipeline."""
         queue = self.busy_queues.get(read.kind, self.fair_queues[read.kind])
         self._loop.call_later(self._backoff(busy_count), queue.readmit, read)
 
     def readmit(self, read: Read) -> None:
-        """A read that was parked is tried again."""
+        """Has a parked read tried again."""
         self.budget.enter(1, read.size)
         self.fair_queues[read.kind].readmit(read)
 
@@ -157,7 +157,7 @@ def _limits(kind: Kind, settings: ServerSettings) -> BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Bounds of one call: requests, their weight in bytes, and a connection's share while others wait."""
+    """Limits of one call: requests, their weight in bytes, and a connection's share while others wait."""
 
     requests: int
     weight: int
@@ -168,8 +168,8 @@ class Batch:
     """The requests of one call.
 
     Attributes:
-        requests: in the order in which they take effect; readmitted reads first.
-        pipelines: those that have a run among them.
+        requests: in the order in which they take effect; readmitted reads come first.
+        pipelines: those with a run in it.
     """
 
     __slots__ = ("pipelines", "requests")
@@ -180,10 +180,11 @@ class Batch:
 
 
 class FairQueue:
-    """Pipelines in order, and reads that were woken.
+    """Pipelines in order, and woken reads.
 
-    A pipeline is taken from the front. When its run has been served and it has more requests, it joins the
-    end of the queue of its next request's kind, so a connection with many requests does not delay the others.
+    Pipelines are taken from the front. When its run has been served and it has more requests, a pipeline
+    joins the end of the queue of its next request's kind, so a connection with many requests does not delay
+    others.
     """
 
     def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
@@ -199,7 +200,7 @@ class FairQueue:
         return len(self._pipelines) + len(self._readmitted)
 
     def has_messages(self, count: int) -> bool:
-        """Tells whether requests for so many messages, or more, have gathered."""
+        """Tells whether requests for at least this many messages have gathered."""
         left = count - len(self._readmitted)
         for pipeline in self._pipelines:
             if left <= 0:
@@ -208,26 +209,26 @@ class FairQueue:
         return left <= 0
 
     def join(self, pipeline: Pipeline) -> None:
-        """A pipeline takes its place at the end."""
+        """Adds a pipeline at the end."""
         pipeline.standing = True
         self._pipelines.append(pipeline)
         if self._idle:
             self._wake_worker()
 
     def readmit(self, read: Read) -> None:
-        """A read that was parked is tried again, ahead of the pipelines."""
+        """Adds a parked read that is tried again, ahead of the pipelines."""
         self._readmitted.append(read)
         if self._idle:
             self._wake_worker()
 
     def close(self) -> None:
-        """Ends the workers, whatever is left."""
+        """Ends the workers, even if requests are left."""
         self._closed = True
         while self._idle:
             self._wake_worker()
 
     async def wait(self) -> bool:
-        """Returns True once there is something to take, False when the queue is closed."""
+        """Returns True when there is something to take, or False when the queue is closed."""
         while not self._closed and not self._pipelines and not self._readmitted:
             future = asyncio.get_running_loop().create_future()
             self._idle.append(future)
@@ -235,7 +236,7 @@ class FairQueue:
         return not self._closed
 
     def take(self, restand: Callable[[Pipeline], None]) -> Batch:
-        """Forms the next batch; a pipeline whose head is of another kind by now goes to ``restand``."""
+        """Forms the next batch. A pipeline whose next request is now of another kind goes to ``restand``."""
         batch = Batch()
         left = self._limits.weight - self._take_readmitted(batch)
         share = max(self._limits.quantum, self._limits.requests // max(1, len(self._pipelines)))
@@ -284,7 +285,7 @@ class FairQueue:
 
 
 class SingleFairQueue(FairQueue):
-    """A queue of single requests: every other one is of a connection that identifies itself, if one waits."""
+    """A queue of single requests. If a connection waits to identify itself, it gets every second call."""
 
     def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
         super().__init__(kind, limits, quarantine)
@@ -295,7 +296,7 @@ class SingleFairQueue(FairQueue):
         return super().__len__() + len(self._newcomers)
 
     def join(self, pipeline: Pipeline) -> None:
-        """A pipeline takes its place at the end, of the newcomers or of the others."""
+        """Adds a pipeline at the end, of the newcomers or of the others."""
         if pipeline.client is NOBODY and self._pipelines:
             pipeline.standing = True
             self._newcomers.append(pipeline)
@@ -305,7 +306,7 @@ class SingleFairQueue(FairQueue):
             super().join(pipeline)
 
     def take(self, restand: Callable[[Pipeline], None]) -> Batch:
-        """Takes the next request, of a newcomer if the one before was none."""
+        """Takes the next request: from a newcomer, if the one before was not."""
         if self._newcomers and (not self._was_newcomer or not self._pipelines):
             self._pipelines.appendleft(self._newcomers.popleft())
         batch = super().take(restand)
@@ -316,10 +317,10 @@ class SingleFairQueue(FairQueue):
 
 
 class BusyFairQueue(FairQueue):
-    """A queue of those whose last call found something busy: each call is for one queue or topic.
+    """A queue of pipelines whose last call met a lock. Each of its calls is for one queue or topic.
 
-    A call for one queue waits for that queue's lock, where a call for several gives up the queues that are
-    locked; so a queue that is always in use elsewhere is served all the same.
+    A call for one queue waits for that queue's lock, while a call for several skips the locked ones. So a
+    queue that other middlewares lock all the time is served all the same.
     """
 
     def __init__(
@@ -329,7 +330,7 @@ class BusyFairQueue(FairQueue):
         self._queue_of = queue_of
 
     def take(self, restand: Callable[[Pipeline], None]) -> Batch:
-        """Forms a batch for the queue of the first, or of the first alone if it is for several."""
+        """Forms a batch for the queue of the first request, or of that request alone if it is for several."""
         batch = Batch()
         if self._readmitted:
             batch.requests.append(self._readmitted.popleft())
@@ -367,7 +368,7 @@ class BusyFairQueue(FairQueue):
     def _take_same(
         self, pipeline: Pipeline, batch: Batch, queue_id: Hashable, count: int, weight: int
     ) -> int:
-        """Takes the requests at a pipeline's head that are for a queue; one if the first is for several."""
+        """Takes the first requests of a pipeline that are for a queue; one if the first is for several."""
         same = 1
         if queue_id:
             for request in islice(pipeline.requests, 1, count):
@@ -378,7 +379,7 @@ class BusyFairQueue(FairQueue):
 
 
 class Quarantine:
-    """Keeps such clients apart for a while, so that a poisonous request is found and hurts no others."""
+    """Gives clients of a lost call separate calls for a while, so that a harmful request hurts no others."""
 
     def __init__(self, clock: Callable[[], float], duration_s: float, batch: int, clients_max: int) -> None:
         self._clock = clock
@@ -388,12 +389,12 @@ class Quarantine:
         self._until: dict[int, float] = {}
 
     def __len__(self) -> int:
-        """How many clients are kept apart now. One whose time is over may never send another request."""
+        """How many clients are in quarantine now. Entries of others may be left if they send nothing more."""
         now = self._clock()
         return sum(until >= now for until in self._until.values())
 
     def add(self, client_ids: Iterable[int]) -> None:
-        """Begins the time of clients; the oldest are let go when there are too many."""
+        """Adds clients. The oldest are removed when there are too many."""
         until = self._clock() + self._duration_s
         for client_id in client_ids:
             self._until.pop(client_id, None)
@@ -402,7 +403,7 @@ class Quarantine:
             del self._until[next(iter(self._until))]
 
     def batch(self, client_id: int) -> int:
-        """How many requests of a client in quarantine may go into a call of its own; 0 for others."""
+        """Returns how many requests of a client in quarantine a call may have; 0 for other clients."""
         if not self._until:
             return 0
         until = self._until.get(client_id)
@@ -419,7 +420,7 @@ class PacedCall:
 
     Attributes:
         begun: when it began, by the loop's clock in seconds.
-        few: it was for few messages.
+        few: it is for few messages.
     """
 
     __slots__ = ("begun", "few")
@@ -430,7 +431,13 @@ class PacedCall:
 
 
 class CallPacing:
-    """Lets the calls of all batch workers of a middleware begin, one after the other or side by side."""
+    """Decides when the calls of a middleware's batch workers begin: one after the other, or concurrently.
+
+    Each call has a fixed cost beside that of its requests. While many requests are under way, a call that
+    waits for the one before it finds more of them gathered. So where calls are quick, those for few requests
+    run one after the other. Where a call takes long, because of the disk, a standby or a lock, they run
+    concurrently.
+    """
 
     def __init__(
         self,
@@ -441,14 +448,14 @@ class CallPacing:
         quick_s: float,
         wait_s: float,
     ) -> None:
-        """Makes the pace of one middleware.
+        """Makes the pacing of one middleware.
 
         Args:
             clock: the loop's.
-            under_way: tells how many requests are under way.
+            under_way: returns how many requests are under way.
             crowd: with at most this many, no call waits for another.
-            many: a call with at least this many messages starts at once.
-            quick_s: calls wait only while calls that only write, for few messages, take less on average.
+            many: a call for at least this many messages begins at once.
+            quick_s: calls wait only while calls that write, for few messages, take less than this on average.
             wait_s: no call waits longer than this, nor for a call that has already taken longer.
         """
         self._clock = clock
@@ -463,7 +470,7 @@ class CallPacing:
         self._anew_at = 0.0
 
     async def begin(self, gathered: FairQueue) -> PacedCall:
-        """Returns when a call for what has gathered may begin; ``end`` has to follow."""
+        """Returns when a call for what has gathered may begin. ``end`` must follow."""
         few = not gathered.has_messages(self._many)
         if few and self._has_to_wait():
             await self._wait()
@@ -471,7 +478,7 @@ class CallPacing:
         return turn
 
     def end(self, turn: PacedCall, *, wrote: bool) -> None:
-        """It is over; ``wrote`` tells whether there was something to commit, which is what takes time."""
+        """The call has ended. ``wrote`` tells whether it committed changes, which is what takes time."""
         now = self._clock()
         if wrote and turn.few:
             self._note(now - turn.begun, now)
@@ -482,7 +489,7 @@ class CallPacing:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                self._last = PacedCall(now, False)  # until it begins, no other one does
+                self._last = PacedCall(now, False)  # no other call begins before it
 
     def _note(self, took_s: float, now: float) -> None:
         if self._average_s >= self._quick_s and now >= self._anew_at:
@@ -499,7 +506,7 @@ class CallPacing:
         )
 
     async def _wait(self) -> None:
-        """Waits for the end of the last call that began, but not for long."""
+        """Waits for the end of the last call that began, at most for ``wait_s``."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiting.append(waiter)

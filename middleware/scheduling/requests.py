@@ -1,4 +1,4 @@
-"""Requests, the clients that send them, and the pipelines in which the requests of a connection wait."""
+"""Requests, the clients that send them, the pipelines in which they wait, and the outcomes of calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import ClientMode, Error, LeaseRef, PutMessage, PutMessages, PutToTopic
 
 _ELEMENT_WEIGHT_BYTES = 1024
-#: Characters of what a failure says, which may name a topic of 1,024 of them.
+#: The most characters of a failure's details, which may contain the name of a topic of 1,024.
 _DETAILS_MAX = 1_000
 
 
@@ -33,14 +33,14 @@ class Kind(IntEnum):
     BROWSE = 8
 
 
-#: These are not gathered: a call executes one of them. Pages of messages have calls of their own, so that
-#: nothing else waits for the time that large answers take.
+#: These are not gathered: a call executes one of them. Pages of messages are a kind of their own, so that no
+#: other request waits for their large answers.
 SINGLY = (Kind.SINGLE, Kind.BROWSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who a connection is: the client and the session that this connection opened."""
+    """The client of a connection, and the session that this connection opened."""
 
     client_id: int
     session: int
@@ -60,14 +60,14 @@ class Request:
     Attributes:
         pipeline: the pipeline of its connection.
         packet: its packet.
-        packet_id: what its answer repeats.
-        kind: with which others it is gathered.
+        packet_id: the id that its answer repeats.
+        kind: requests of the same kind are gathered.
         size: its payload in bytes.
-        weight: what it counts in a call, in bytes.
-        series: how often the connection had left out a number: in a later series the client has seen all
-            refusals of the ones before.
-        refused: queues that must not take what it puts, for they refused an earlier put of the connection
-            and the client did not know that when it sent this one.
+        weight: how many bytes it counts in a call.
+        series: how often the connection had skipped a number. A client that begins a series has seen all
+            refusals of the series before.
+        refused: queues that must refuse its messages, because they refused an earlier put of the connection
+            and the client did not know that when it sent this request.
     """
 
     __slots__ = ("kind", "packet", "packet_id", "pipeline", "refused", "series", "size", "weight")
@@ -84,10 +84,10 @@ class Request:
 
 
 class Read(Request):
-    """A read; its weight is what it is expected to return.
+    """A read. Its weight is the size of what it is expected to return.
 
     Attributes:
-        wait: how it waits, None when it does not.
+        wait: how it waits; None if it does not.
     """
 
     __slots__ = ("wait",)
@@ -100,54 +100,54 @@ class Read(Request):
 
     @property
     def confirms(self) -> bool:
-        """It carries confirmations, which only a call applies."""
+        """Whether it carries confirmations, which only a call applies."""
         return bool(self.packet.confirmed)
 
     def applied(self) -> None:
-        """What it confirms was applied; the next calls need not look for it."""
+        """Removes its confirmations: they were applied."""
         self.packet.confirmed = []
 
 
 class Get(Read):
-    """A get of messages of topics, or only the positions that one would carry."""
+    """A get of messages of topics, or a packet with positions only."""
 
     __slots__ = ()
 
     @property
     def confirms(self) -> bool:
-        """It carries positions."""
+        """Whether it carries positions."""
         return bool(self.packet.positions)
 
     def applied(self) -> None:
-        """Positions are kept as far as they say more than what is confirmed."""
+        """Removes positions that only confirm: they were applied."""
         self.packet.positions = [position for position in self.packet.positions if position.after]
 
 
 def messages_of(packet: Any) -> int:
-    """How many messages a request puts; 1 for any other request."""
+    """Returns how many messages a request puts; 1 for any other request."""
     kind = type(packet)
     return len(packet.messages) if kind is PutMessages or kind is PutToTopic else 1
 
 
 def weight_of_put(packet: Any, size: int) -> int:
-    """What a put of so many bytes counts in a call: of small messages, not their bytes take the time."""
+    """Returns how many bytes a put counts in a call: small messages take time beyond that of their bytes."""
     if type(packet) is PutMessage:
         return size
     return size + _ELEMENT_WEIGHT_BYTES * len(packet.messages)
 
 
 def topic_channel(topic_id: int) -> int:
-    """What reads wait at and middlewares tell each other of: a queue's own id, or this for a topic."""
+    """Returns the channel of a topic. The channel of a queue, for waiting and notifying, is its id."""
     return -topic_id
 
 
 class WakeUp:
-    """One message that somebody is woken for.
+    """A message for which a read is woken.
 
     Attributes:
         receiver_id: the message's receiver, 0 for anyone.
         origin: the ticket of the read that was woken first.
-        wrapped: it has been passed on beyond the end of the pipeline.
+        wrapped: it was passed on beyond the last parked read, to the first.
     """
 
     __slots__ = ("origin", "receiver_id", "wrapped")
@@ -163,18 +163,18 @@ class Wait:
 
     Attributes:
         channels: what it waits for: a queue, or topics by their ``topic_channel``.
-        deadline: when its time is up, by the loop's clock in seconds; None for never.
-        by_context: it takes nothing but a response to its client.
+        deadline: when its wait ends, by the loop's clock in seconds; None for never.
+        by_context: it takes only a response to its client.
         everything: it is for all topics of its client.
-        selective: that it found nothing says nothing about what others would find.
-        ticket: its place among the parked reads, 0 before it was parked first.
+        selective: it may find nothing where other reads would find a message.
+        ticket: its place among the parked reads; 0 before it was first parked.
         entry: its entry among the deadlines while it is parked.
-        parked: it stands in the waiting room.
+        parked: it is in the waiting room.
         over: it must not park (again): it was cancelled, or its connection is gone.
-        readmitted: it has been parked and goes its way without its connection's pipeline.
-        wake_up: what it was woken by, None when it was not.
-        busy_count: how often it was answered that something is busy.
-        busy_since: since when, 0.0 while it is not.
+        readmitted: it was parked, and is executed without its connection's pipeline.
+        wake_up: the message for which it was woken; None without one.
+        busy_count: how often it met a lock.
+        busy_since: when it first met a lock; 0.0 if it did not.
     """
 
     __slots__ = (
@@ -214,36 +214,37 @@ class Wait:
 class Pipeline:
     """The requests of one connection that wait, in order, and how they are answered.
 
-    A pipeline stands in at most one fair queue and has at most one run of requests in flight.
+    A pipeline is in at most one fair queue and has at most one run of requests in flight.
 
     Attributes:
-        address: where the peer is.
-        send: gives a frame to the connection.
+        address: that of the peer, as quotas count it.
+        send: passes a frame to the connection.
         answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
             requests are not traced.
         finish: closes the connection once it has sent what it was given.
-        on_identity: takes who the connection is once a takeover is over; None when it failed.
-        requests: what waits, first come first served.
-        size: the bytes of what waits.
-        client: who the connection is.
+        on_identity: gets the client after a takeover; None if it failed.
+        requests: those that wait, first come first served.
+        size: the bytes of the requests that wait.
+        client: the client of the connection.
         frame_bytes: the longest frame that the client accepts.
         in_flight: a run of its requests is being executed.
-        standing: it stands in a fair queue.
+        standing: it is in a fair queue.
         resting: it pauses before it tries a busy request again.
         held: nothing is taken from it until the peer reads its answers.
         closed: the connection is gone; nothing is executed for it any more.
         apart: its next run goes into a call for one queue only.
-        busy_count: how often in a row its run was answered that something is busy.
-        busy_since: since when, by the loop's clock in seconds.
-        refused: by queue, the number of the put that the queue refused as full, until the client knows.
-        refusing: how a numbered request was refused for now; so are all after it, until the client knows.
+        busy_count: how often in a row its run met a lock.
+        busy_since: when that began, by the loop's clock in seconds.
+        refused: by queue, the number of the put that the queue refused as full, until the client knows it.
+        refusing: the failure of a numbered request that was refused for now. All requests after it get it,
+            too, until the client knows it.
         series: the series of requests that ``refused`` and ``refusing`` belong to.
         unconfirmed: by number, how many answers or messages are unconfirmed.
         waiting: by packet id, the reads that may wait and are not answered.
-        parked: how many of them stand in the waiting room.
+        parked: how many of them are in the waiting room.
         consumers: the ids of its consumers.
-        silent: nothing has been heard for so long that its consumers get nothing until it is heard again.
-        heard_at: when something came over the connection last, by the loop's clock in seconds.
+        silent: nothing was received for so long that its consumers get nothing until something is.
+        heard_at: when data was received last, by the loop's clock in seconds.
         drained: called when requests were taken from the pipeline while nothing is read from its connection.
     """
 
@@ -312,7 +313,7 @@ class Pipeline:
         self.drained: Callable[[], None] | None = None
 
     def take_run(self, into: list[Request], kind: Kind, count: int, weight: int) -> int:
-        """Moves requests of a kind from the head, up to a count and a weight, but one at least.
+        """Moves requests of a kind from the head, up to a count and a weight, but at least one.
 
         Returns their weight.
         """
@@ -330,16 +331,16 @@ class Pipeline:
         return taken
 
     def messages_waiting(self, count: int) -> int:
-        """How many messages the requests are for that wait; counted up to ``count`` requests."""
+        """Returns for how many messages its first ``count`` requests are."""
         return sum(messages_of(request.packet) for request in islice(self.requests, count))
 
     def give_back(self, requests: list[Request]) -> None:
-        """Puts requests back to the head, in their order."""
+        """Puts requests back at the head, in their order."""
         self.requests.extendleft(reversed(requests))
         self.size += sum(request.size for request in requests)
 
     def clear(self) -> list[Request]:
-        """Empties the pipeline; returns its requests."""
+        """Empties the pipeline. Returns its requests."""
         requests = list(self.requests)
         self.requests.clear()
         self.size = 0
@@ -350,7 +351,7 @@ class Pipeline:
         self.unconfirmed.pop(number, None)
 
     def detach(self) -> None:
-        """Lets go of the connection, which is gone; requests that are under way still hold this pipeline."""
+        """Drops the references to a lost connection. Requests under way still refer to the pipeline."""
         self.send = _send_nowhere
         self.finish = _finish_nothing
         self.on_identity = _ignore_identity
@@ -370,7 +371,7 @@ def _ignore_identity(_client: Client | None) -> None:
 
 
 class Confirmed(TypedDict):
-    """What requests confirm, as arguments of the procedures of batches."""
+    """Confirmations of requests, as arguments of the procedures."""
 
     confirm_clients: list[int]
     confirm_sessions: list[int]
@@ -393,33 +394,33 @@ def confirmed_of(requests: Sequence[Request]) -> Confirmed:
 
 
 class Mark(Enum):
-    """What became of a request that has no answer yet."""
+    """Why a request has no answer yet."""
 
-    #: Something that it needs is locked; it was not executed and is tried again soon.
+    #: Something that it needs is locked. It was not executed and is tried again soon.
     BUSY = 1
     #: A read found nothing.
     NOTHING = 2
-    #: A read met a message beyond its share of the call's bytes; it is tried again with more.
+    #: A read met a message that exceeds its share of the call's bytes. It is tried again with more.
     SHORT = 3
 
 
-#: A frame that answers the request, or why there is none yet.
+#: The frame of the answer, or why there is none yet.
 Outcome = bytes | Mark
 
-#: By queue and receiver, how many messages came.
+#: The number of messages that arrived, by channel and receiver.
 Arrivals = dict[tuple[int, int], int]
 
 
 class Results:
-    """The outcomes of a batch and what follows from them.
+    """The outcomes of a batch and their consequences.
 
     Attributes:
         outcomes: one for each request, in their order.
-        arrivals: the messages that came, or came back, to queues.
+        arrivals: the messages that arrived in queues and topics, or came back.
         full: puts that a queue refused as full, with the queue.
-        fenced: requests whose session is over.
+        fenced: requests of an ended session.
         failed: requests that failed as a whole.
-        unrecorded: numbered requests of which nothing is recorded, so that nothing of them is unconfirmed.
+        unrecorded: numbered requests without a record, which need no confirmation.
         handed: reads that took several messages, or may have waited, with the receivers of the messages.
         heavy: queues of large messages, with the size of one.
         settled: messages that consumers do not have any more.
@@ -449,12 +450,12 @@ class Results:
         self.settled: list[LeaseRef] = []
 
     def note_arrival(self, channel: int, receiver_id: int, count: int = 1) -> None:
-        """Notes messages that came to a queue or, by its channel, a topic."""
+        """Notes messages that arrived in a queue or, by its channel, a topic."""
         key = (channel, receiver_id)
         self.arrivals[key] = self.arrivals.get(key, 0) + count
 
     def forget_arrival(self, channel: int, receiver_id: int) -> None:
-        """One message that came has been taken already."""
+        """Removes one arrived message, which was taken already."""
         key = (channel, receiver_id)
         left = self.arrivals.pop(key, 0) - 1
         if left > 0:
@@ -466,7 +467,7 @@ class Results:
         self.note_failed(request, failure)
 
     def note_failed(self, request: Request, failure: Failure) -> None:
-        """Notes what follows from a failure of a whole request."""
+        """Notes the consequences of the failure of a whole request."""
         self.failed.append((request, failure))
         if failure.code is ErrorCode.SESSION_FENCED:
             self.fenced.append(request)
@@ -490,15 +491,15 @@ class Group(Protocol):
     """How the requests of one kind become one call: a pair of pure functions around a procedure.
 
     Attributes:
-        stores: the requests bring messages, for which the database needs space.
-        moves: the requests move messages, which needs space for a while.
+        stores: the requests store messages, for which the database needs space.
+        moves: the requests move messages, which needs space temporarily.
     """
 
     stores: bool
     moves: bool
 
     def is_large(self, requests: Sequence[Request]) -> bool:
-        """Says whether the answer may be too large to be sent while the transaction is open."""
+        """Tells whether the answer may be too large to be sent while the transaction is open."""
 
     def statement(self, requests: Sequence[Request]) -> Statement:
         """Makes the call of the procedure."""
@@ -508,13 +509,13 @@ class Group(Protocol):
 
 
 class SmallAnswers:
-    """A kind whose answers are small, or whose transactions hold nothing but what is the client's own."""
+    """A kind whose answers are small, or whose transactions lock only rows of the client."""
 
     stores = False
     moves = False
 
     def is_large(self, _requests: Sequence[Request]) -> bool:
-        """Says no."""
+        """Returns False."""
         return False
 
 
