@@ -75,14 +75,14 @@ from telesto.protocol.errors import ErrorClass, ErrorCode
 
 _log = logger("batches")
 
-#: Their calls take about as long as a commit does; those of reads take longer the more they return.
+#: Calls of these kinds take about as long as a commit. Calls of reads take longer the more they return.
 _WRITING = (Kind.PUT, Kind.PUBLISH, Kind.ACK, Kind.CONFIRM)
 
 
 class BatchWorker:
-    """Takes the requests that have gathered, executes them in one call, answers them, and repeats.
+    """Takes the gathered requests, executes them in one call, answers them, and repeats.
 
-    There is no timer: the next batch forms while the call runs, or while that of another worker does.
+    There is no timer: the next batch gathers while this call, or that of another worker, runs.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class BatchWorker:
                 self._pace.end(turn, wrote=wrote)
 
     async def _serve(self, batch: Batch) -> bool:
-        """Executes and answers a batch; returns whether its call wrote and did little else."""
+        """Executes and answers a batch. Returns whether its call mainly wrote."""
         requests = self._effects.before(batch.requests)
         wrote = False
         if requests:
@@ -176,7 +176,7 @@ class BatchWorker:
         self._effects.end_fenced(results)
 
     def _give_back(self, again: dict[Pipeline, list[Request]], busy: set[Pipeline]) -> None:
-        """Puts requests that were not executed back to the heads of their pipelines; busy pipelines rest."""
+        """Puts requests that were not executed back into their pipelines. Pipelines that met a lock pause."""
         now = self._clock()
         for pipeline, requests in again.items():
             if pipeline.closed:
@@ -192,7 +192,7 @@ class BatchWorker:
             pipeline.give_back(requests)
 
     def _read_again(self, read: Read, wait: Wait, busy: bool) -> None:
-        """Tries a read again that was parked and does not stand in its pipeline."""
+        """Tries a read again that was parked and is not in its pipeline."""
         now = self._clock()
         if not busy:
             self._queue.readmit(read)
@@ -214,10 +214,11 @@ class BatchWorker:
 
 
 class BisectingExecutor:
-    """Runs the batches of one worker.
+    """Makes the calls of one worker.
 
-    An error that the database answered is definite, so the batch is split until the poisonous request is
-    alone. A batch whose outcome is unknown is in doubt and never tried again: the clients take over.
+    After an error of the database nothing was done, so the batch is split until the request that causes the
+    error is alone. A batch whose outcome is unknown is in doubt and never repeated: the clients find out by a
+    takeover.
     """
 
     def __init__(
@@ -231,7 +232,7 @@ class BisectingExecutor:
         self._retry_ms = retry_ms
 
     async def run(self, requests: Sequence[Request]) -> Results:
-        """Returns the outcome of each request; raises nothing."""
+        """Executes requests. Returns their outcomes and raises nothing."""
         if self._group.stores and self._disk.is_full:
             return all_failed(requests, self._disk.refusal(len(requests)))
         if self._group.moves:
@@ -252,7 +253,7 @@ class BisectingExecutor:
         return self._read(requests, rows)
 
     async def _call(self, requests: Sequence[Request]) -> Rows:
-        """Calls the procedure, once more if its statement was out of date."""
+        """Calls the procedure, and repeats the call if its statement was out of date."""
         statement = self._statement(requests)
         call = self._connection.call_for_much if self._group.is_large(requests) else self._connection.call
         try:
@@ -291,7 +292,7 @@ class BisectingExecutor:
     async def _run_behind(
         self, requests: Sequence[Request], earlier: Sequence[Request], results: Results
     ) -> Results:
-        """Runs the second half, without requests that must not overtake one of their connection."""
+        """Executes the second half, without requests that must not overtake others of their connection."""
         mark_behind(results.full, requests)
         stopped = _stopped(earlier, results)
         free = [request for request in requests if not _is_stopped(request, stopped)]
@@ -322,7 +323,7 @@ class BisectingExecutor:
 
 
 def _stopped(requests: Sequence[Request], results: Results) -> dict[Pipeline, Failure | None]:
-    """The connections of which nothing more may be executed now; with a failure if it is to be told."""
+    """Returns the connections of which nothing more may be executed now, with the failure to send, if any."""
     stopped: dict[Pipeline, Failure | None] = {
         request.pipeline: None
         for request, outcome in zip(requests, results.outcomes, strict=True)
@@ -339,8 +340,8 @@ def _is_stopped(request: Request, stopped: dict[Pipeline, Failure | None]) -> bo
     return request.pipeline in stopped and has_order(request)
 
 
-#: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees
-#: what the first has done. Locks are taken in the order that holds everywhere: put before take.
+#: One row of the puts, then those of the claim. The parts are executed in this order, and the second sees the
+#: changes of the first. Locks are taken in the usual order: put before take.
 PUT_AND_CLAIM = f"""
 SELECT put.errors, put.message_ids, (NULL::telesto.claimed_message).*
 FROM {calls.call_of(calls.put_batch)} AS put
@@ -351,10 +352,10 @@ FROM {calls.call_of(calls.claim_batch, behind=calls.put_batch)} AS claimed
 
 
 class PutAndClaimExecutor(BisectingExecutor):
-    """Claims few messages in the call that puts them, for consumers that have credit left.
+    """Claims messages in the call that puts them, if they are few, for consumers with credit left.
 
-    This saves a call, a flush of the log and a wake-up. Puts of many messages do not claim; the claim loop
-    does. The claim waits for no lock and its answer is small, so readers do not delay the puts.
+    This saves a call, a flush of the log and a wake-up. After puts of many messages the claim loop claims.
+    The claim waits for no lock and its answer is small, so it does not delay the puts.
     """
 
     def __init__(
@@ -401,13 +402,13 @@ class PutAndClaimExecutor(BisectingExecutor):
     def _read(self, requests: Sequence[Request], rows: Rows) -> Results:
         results = super()._read(requests, rows[:1])
         for row in rows[1:]:
-            # Other readers need not look for what consumers have already.
+            # Waiting reads need not look for messages that consumers have.
             if row["kind"] == RowKind.MESSAGE:
                 results.forget_arrival(row["queue_id"], row["receiver_id"])
         return results
 
     def _begin(self, requests: Sequence[Request]) -> Claim | None:
-        """Begins a claim of few messages without a receiver, if a consumer waits for them."""
+        """Begins a claim for messages without a receiver, if they are few and a consumer waits for them."""
         if not self._claims.consumers.by_id or len(requests) >= self._messages_max:
             return None
         counts: dict[int, int] = {}
@@ -424,7 +425,7 @@ class PutAndClaimExecutor(BisectingExecutor):
 
 
 class BatchEffects:
-    """Wakes and parks reads, settles consumers' messages, ends fenced connections."""
+    """Wakes and parks reads, settles consumers' messages, and closes fenced connections."""
 
     def __init__(
         self,
@@ -448,7 +449,7 @@ class BatchEffects:
         return self._room.clock
 
     def before(self, requests: list[Request]) -> list[Request]:
-        """Answers the requests that must not be executed (any more); returns the others."""
+        """Answers the requests that must not be executed (any more). Returns the others."""
         if requests and isinstance(requests[0], Read):
             reads = cast(list[Read], requests)
             requests = [read for read in reads if read.wait is None or not self._is_over(read, read.wait)]
@@ -457,7 +458,7 @@ class BatchEffects:
         return [request for request in requests if not self._is_refused(request)]
 
     def _is_refused(self, request: Request) -> bool:
-        """Refuses a request that must not overtake one that was refused for now."""
+        """Refuses a request that must not overtake one that was refused for now. Tells whether it did."""
         failure = refused_for_now(request)
         if failure is None:
             mark_refused(request)
@@ -470,9 +471,9 @@ class BatchEffects:
         return True
 
     def _is_over(self, read: Read, wait: Wait) -> bool:
-        """Ends a read that was cancelled, or has lost its connection, after it was woken.
+        """Ends a woken read that was cancelled or has lost its connection. Tells whether it did.
 
-        In its first turn it may carry confirmations, which only a call applies.
+        A read that was not parked yet may carry confirmations, which only a call applies.
         """
         if not wait.over or (read.confirms and not wait.readmitted):
             return False
@@ -482,7 +483,7 @@ class BatchEffects:
         return True
 
     def after(self, requests: list[Request], results: Results) -> None:
-        """Does what follows from a batch as a whole."""
+        """Handles the consequences of a batch."""
         if results.arrivals:
             self._announcer.arrived(results.arrivals)
         for request, queue_id in results.full:
@@ -499,12 +500,12 @@ class BatchEffects:
             self._settle_reads(requests, results)
 
     def end_fenced(self, results: Results) -> None:
-        """Closes the connections whose sessions are over, once their answers are on the way."""
+        """Closes the connections of ended sessions, after their answers."""
         for pipeline in {request.pipeline for request in results.fenced}:
             pipeline.finish()
 
     def after_reply(self, request: Request, reply: Reply) -> None:
-        """Does what follows from the answer to a single request."""
+        """Handles the consequences of the answer to a single request."""
         if reply.arrivals:
             self._announcer.arrived(reply.arrivals)
         if reply.touched is not None:
@@ -522,7 +523,7 @@ class BatchEffects:
             self._room.subscription_changed(client_id, topic_channel(reply.changed_topic))
 
     def found_nothing(self, request: Request, scanned_at: int) -> None:
-        """A read found nothing: it waits on, or is answered empty."""
+        """A read found nothing: it waits, or gets an empty answer."""
         assert isinstance(request, Read)
         if request.wait is not None:
             self._room.scanned(request, [])
@@ -532,17 +533,17 @@ class BatchEffects:
         answer_read(request)
 
     def leave(self, read: Read) -> None:
-        """A read ends without having scanned."""
+        """A read ends without a scan."""
         if read.wait is not None:
             self._room.leave(read)
             read.pipeline.waiting.pop(read.packet_id, None)
 
     def unrecorded(self, request: Request) -> None:
-        """Nothing of a request is recorded, so nothing of it is unconfirmed."""
+        """A request left no record, so it needs no confirmation."""
         request.pipeline.forget_number(getattr(request.packet, "number", 0))
 
     def failed(self, request: Request, failure: Failure) -> None:
-        """A request failed as a whole, outside a batch."""
+        """A request failed outside of a batch."""
         if not failure.recorded:
             self.unrecorded(request)
         note_failed(request, failure)

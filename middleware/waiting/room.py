@@ -20,14 +20,15 @@ from telesto.protocol.errors import ErrorCode
 
 
 class WaitingRoom:
-    """Parks reads per queue, first come first served, and lets as many go on as messages come; parks gets per
-    topic, all of which go on when a message comes.
+    """Parks reads of queues and gets of topics until messages arrive.
 
-    Queues and topics are told apart by their channels, which are negative for topics.
+    Of a queue's reads it wakes as many as messages arrive, first come first served; of a topic's gets all.
 
-    A read scans, parks, and scans again once the database knows of this middleware's interest in the queue;
-    from then on nothing can come unnoticed: what comes during a scan is remembered until the read parks. A
-    wake-up that serves no read is passed on.
+    The channels of topics are negative, those of queues are not.
+
+    A read scans, parks, and scans again once this middleware's interest in the queue is registered in the
+    database. From then on no message can arrive unnoticed: one that arrives during a scan is remembered until
+    the read parks. A wake-up that serves no read is passed on.
 
     Attributes:
         clock: rises with every arrival.
@@ -47,8 +48,8 @@ class WaitingRoom:
 
         Args:
             loop: the event loop.
-            readmit: takes a read that has to scan again.
-            answer: takes a read whose waiting is over, and the failure it is answered with; None for an empty
+            readmit: gets a read that has to scan again.
+            answer: gets a read whose wait has ended, and the failure to answer with; None for an empty
                 answer.
             whose_read_yields: that of ``Quotas``.
         """
@@ -81,7 +82,7 @@ class WaitingRoom:
     # --- coming ------------------------------------------------------------------------------
 
     def settle_empty(self, read: Read, scanned_at: int) -> bool:
-        """Decides what becomes of a waiting read that found nothing; returns False when it is over.
+        """Parks a waiting read that found nothing, or has it scan again. Returns False if its wait has ended.
 
         Args:
             read: the read.
@@ -108,14 +109,14 @@ class WaitingRoom:
         return True
 
     def _yield(self, read: Read) -> None:
-        """Refuses a read that is to wait, or waits."""
+        """Refuses a read that waits or is about to wait."""
         assert read.wait is not None
         if read.wait.parked:
             self._unpark(read)
         self._answer(read, failure_of(ErrorCode.OVERLOADED, "too many reads wait"))
 
     def _scans_again(self, read: Read, wait: Wait, scanned_at: int) -> bool:
-        """Lets a read scan once more if something came while it did."""
+        """Has a read scan again if something arrived during its scan. Tells whether it did."""
         if read.kind is Kind.FETCH and self._changed_at > scanned_at:
             self._readmit(read, None)
             return True
@@ -156,11 +157,11 @@ class WaitingRoom:
     # --- watching ----------------------------------------------------------------------------
 
     def watch(self, queue_id: int, watcher: Watcher) -> None:
-        """Tells a watcher whenever a queue may hold a message, and when it is deleted."""
+        """Calls a watcher whenever a queue may have a message, and when it is deleted."""
         self._place(queue_id).watcher = watcher
 
     def unwatch(self, queue_id: int) -> None:
-        """Stops telling of a queue; without parked reads its place may be forgotten."""
+        """Removes the watcher of a queue. Without parked reads its place may be removed."""
         place = self._places.get(queue_id)
         if place is not None:
             place.watcher = None
@@ -169,7 +170,7 @@ class WaitingRoom:
     # --- going on ----------------------------------------------------------------------------
 
     def arrived(self, arrivals: Arrivals) -> None:
-        """Messages came: as many reads of a queue go on as may take one, and all gets of a topic."""
+        """Messages arrived: wakes as many reads of a queue as can take one, and all gets of a topic."""
         self.clock += 1
         for (channel, receiver_id), count in arrivals.items():
             place = self._places.get(channel)
@@ -184,9 +185,9 @@ class WaitingRoom:
                     place.missed.add(receiver_id, count - woken, self.clock)
 
     def subscription_changed(self, client_id: int, channel: int) -> None:
-        """A client's subscription of a topic began or ended: its gets find out whether they are concerned.
+        """A client's subscription of a topic began or ended, so its gets scan again.
 
-        Gets of all clients that are scanning now scan again: this is rare.
+        Gets of all clients that are scanning now scan again, too. This is rare.
         """
         self.clock += 1
         self._changed_at = self.clock
@@ -195,17 +196,16 @@ class WaitingRoom:
         self._look_again(dict.fromkeys([*concerned, *self._everything.get(client_id, ())]))
 
     def topic_stands_at(self, channel: int, last_number: int) -> None:
-        """Lets the gets of a topic scan once more if it has moved on since this was last said."""
+        """Has the gets of a topic scan again if its last number has changed since the last call."""
         place = self._places.get(channel)
         if isinstance(place, WaitingTopic) and place.last_number != last_number:
             place.last_number = last_number
             self._look_again(place.all())
 
     def scanned(self, read: Read, took: list[int]) -> None:
-        """A woken read has scanned and took messages for these receivers: the wake-up is used or passed on.
+        """A woken read has scanned and took messages for these receivers: its wake-up is used or passed on.
 
-        It is used when the read took the message that it stands for, or when a read without conditions found
-        that there is nothing.
+        The wake-up is used if the read took its message, or if a read without conditions found nothing.
         """
         wait = read.wait
         assert wait is not None
@@ -216,7 +216,7 @@ class WaitingRoom:
             self._pass_on(wait.channels[0], wake_up, wait.ticket)
 
     def leave(self, read: Read) -> None:
-        """A woken read ends without having scanned (fenced, failed, its connection gone)."""
+        """A woken read ends without a scan (it was fenced, failed or lost its connection)."""
         wait = read.wait
         assert wait is not None
         wake_up, wait.wake_up = wait.wake_up, None
@@ -224,7 +224,7 @@ class WaitingRoom:
             self._pass_on(wait.channels[0], wake_up, wait.ticket)
 
     def look_again(self, channel: int, count: int | None = None) -> None:
-        """Lets reads of a queue scan once more, all or so many of them in turn; or all gets of a topic."""
+        """Has reads of a queue scan again, all or ``count`` of them in turn, or all gets of a topic."""
         place = self._places.get(channel)
         if isinstance(place, WaitingTopic):
             self._look_again(place.all())
@@ -254,7 +254,7 @@ class WaitingRoom:
         return woken
 
     def _pass_on(self, queue_id: int, wake_up: WakeUp, after: int) -> None:
-        """Gives a wake-up to the next read, around the pipeline once; then it is remembered as missed."""
+        """Passes a wake-up to the next read. When all reads had it, it is remembered as missed."""
         queue = self._places.get(queue_id)
         if not isinstance(queue, WaitingQueue):
             return
@@ -278,7 +278,7 @@ class WaitingRoom:
     # --- leaving -----------------------------------------------------------------------------
 
     def cancel(self, read: Read) -> bool:
-        """Ends the waiting of a read; returns True when it was parked, and answers it empty then."""
+        """Ends the wait of a read. If it was parked, answers it empty and returns True."""
         assert read.wait is not None
         read.wait.over = True
         if not read.wait.parked:
@@ -288,7 +288,7 @@ class WaitingRoom:
         return True
 
     def drop(self, reads: Iterable[Read]) -> None:
-        """Forgets the reads of a connection that is gone."""
+        """Removes the reads of a lost connection."""
         for read in reads:
             assert read.wait is not None
             read.wait.over = True
@@ -296,7 +296,7 @@ class WaitingRoom:
                 self._unpark(read)
 
     def queue_deleted(self, queue_id: int) -> None:
-        """A queue is gone: its reads are answered so."""
+        """A queue was deleted: answers its reads."""
         queue = self._places.pop(queue_id, None)
         if queue is None:
             return
@@ -308,7 +308,7 @@ class WaitingRoom:
             self._answer(read, failure)
 
     def close(self, failure: Failure) -> None:
-        """Answers everybody; who comes from now on is answered at once."""
+        """Answers all reads. Reads that come later are answered at once."""
         self._closed = failure
         for place in list(self._places.values()):
             for read in place.all():
@@ -353,7 +353,7 @@ class WaitingRoom:
     # --- interest ----------------------------------------------------------------------------
 
     def interest_known(self, channel: int) -> None:
-        """Others tell of puts to this channel from now on; what came before is found by scanning again."""
+        """The interest in a channel is registered. Its reads scan again to find what arrived before."""
         self.unregistered.pop(channel, None)
         place = self._places.get(channel)
         if place is not None and not place.interested:
@@ -361,14 +361,14 @@ class WaitingRoom:
             self.look_again(channel)
 
     def forget_interests(self) -> None:
-        """The database has lost this middleware's interests: they have to be registered again."""
+        """The database has lost this middleware's interests. They have to be registered again."""
         for channel, place in self._places.items():
             place.interested = False
             self.unregistered[channel] = None
         self.interest_wanted.set()
 
     def pop_idle(self, idle_s: float, count: int) -> list[int]:
-        """Forgets up to ``count`` channels for which no read has waited for ``idle_s``; returns them."""
+        """Removes up to ``count`` channels for which no read has waited for ``idle_s``. Returns them."""
         before = self._loop.time() - idle_s
         idle = [
             channel
@@ -381,41 +381,41 @@ class WaitingRoom:
 
 
 def _parked_last(pipeline: Pipeline) -> Iterator[Read]:
-    """The reads of a connection that wait, the last first."""
+    """Yields the parked reads of a connection, the last first."""
     return (
         read for read in reversed(pipeline.waiting.values()) if read.wait is not None and read.wait.parked
     )
 
 
 class Announcer:
-    """Wakes reads and consumers here, and tells the other middlewares."""
+    """Wakes reads and consumers of this middleware, and notifies the others."""
 
     def __init__(self, room: WaitingRoom, tell_others: Callable[[Arrivals], None]) -> None:
-        """``tell_others`` is that of the ``Notifier``; a count of 0 says that a queue has changed."""
+        """``tell_others`` is `Notifier.tell`. A count of 0 means that a queue was deleted."""
         self._room = room
         self._tell_others = tell_others
 
     def arrived(self, arrivals: Arrivals) -> None:
-        """Messages came to queues, or came back."""
+        """Messages arrived in queues or topics, or came back."""
         self._room.arrived(arrivals)
         self._tell_others(arrivals)
 
     def ready_elsewhere(self, queue_id: int) -> None:
-        """Other middlewares have something to claim from a queue."""
+        """Consumers of other middlewares can claim from a queue."""
         self._tell_others({(queue_id, 0): 1})
 
     def queue_deleted(self, queue_id: int) -> None:
-        """A queue was deleted: all that wait for it must know."""
+        """A queue was deleted. Reads and consumers of all middlewares get an error."""
         self._room.queue_deleted(queue_id)
         self._tell_others({(queue_id, 0): 0})
 
 
 class Notifier:
-    """Gathers what came to queues and tells of it at most every so often.
+    """Gathers which messages arrived and notifies other middlewares, at most once in an interval.
 
-    A NOTIFY takes a lock of the whole server when it commits, so it is sent apart from the puts, and by the
-    procedure only for queues in which another middleware is interested. It is a hint: what is not told is
-    found by the others' slow look.
+    A NOTIFY takes a lock of the whole server when it commits. So it is not sent by the puts, and only for
+    queues in which another middleware is interested. It is a hint: the others' sweeps find what it does not
+    announce.
     """
 
     def __init__(
@@ -429,7 +429,7 @@ class Notifier:
         self.work = Periodic("notify", self.send, period_s=None, spacing_s=interval_ms / 1000)
 
     def tell(self, arrivals: Arrivals) -> None:
-        """Takes note of messages that were committed; a count of 0 says that the queue has changed."""
+        """Notes messages that were committed. A count of 0 means that the queue was deleted."""
         if not self._peers.others:
             return
         for key, count in arrivals.items():
@@ -440,7 +440,7 @@ class Notifier:
         self.work.poke()
 
     async def send(self) -> None:
-        """Tells what has gathered; raises what Call raises."""
+        """Sends what has gathered. Raises what Call raises."""
         arrivals, self._arrivals = self._arrivals, {}
         if not arrivals:
             return
