@@ -1,4 +1,4 @@
-"""Whether a consumer answers in time, and whether it fails."""
+"""Counts whether a consumer answers late and whether it fails."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 
 class BehaviourLimits(NamedTuple):
-    """What a queue accepts of its consumers.
+    """The limits of a queue for its consumers.
 
     Attributes:
         late_after_s: an answer that takes longer is late, in seconds.
-        late_limit: with so many late answers within the window a consumer is slow; 0 for never.
+        late_limit: with this many late answers within the window a consumer is slow; 0 for never.
         late_window_s: the window, in seconds.
-        fail_limit: after so many failures in a row a consumer is inactive; 0 for never.
+        fail_limit: after this many failures in a row a consumer is inactive; 0 for never.
     """
 
     late_after_s: float
@@ -23,13 +23,13 @@ class BehaviourLimits(NamedTuple):
     fail_limit: int
 
 
-#: A consumer that has failed so often in a row fails everything, as far as one can tell.
+#: A consumer with this many failures in a row counts as failing everything.
 _FAILS_ALL = 5
-#: It then rests after each failure, in seconds: twice as long each time, but not longer than this.
+#: It then pauses after each failure, twice as long each time up to a limit, in seconds.
 _REST_S = 0.1
 _REST_MAX_S = 5.0
 
-#: Accepts everything.
+#: No limits.
 NO_LIMITS = BehaviourLimits(math.inf, 0, 0.0, 0)
 
 
@@ -50,17 +50,17 @@ class Behaviour:
         self.failures = 0
 
     def late(self, since: list[float], now: float) -> bool:
-        """Records one answer for messages received at the times ``since``; returns whether it was late.
+        """Records one answer for messages received at the times ``since``. Returns whether it was late.
 
-        The service does not know when it began one. It could begin when it had the message and had answered
-        the one before; so a message is not late because it waited behind others at the consumer.
+        The service does not know when it began a message. It could begin when it had the message and had
+        answered the one before, so a message is not late because it waited behind others at the consumer.
         """
         begun_at = max(self._answered_at, min(since))
         self._answered_at = now
         return now - begun_at > self._limits.late_after_s
 
     def too_often_late(self, now: float) -> bool:
-        """An answer was late; returns whether that makes it slow."""
+        """Records a late answer. Returns whether it makes the consumer slow."""
         limits = self._limits
         if not limits.late_limit:
             return False
@@ -73,12 +73,12 @@ class Behaviour:
         return True
 
     def succeeded(self) -> None:
-        """A message was acknowledged: its failures are over."""
+        """A message was acknowledged, which resets the failures."""
         self.failures = 0
         self._failed_message = 0
 
     def gave_back(self, message_id: int) -> bool:
-        """It gave a message back as failed; returns whether it is inactive now.
+        """It gave a message back as failed. Returns whether it is inactive now.
 
         A message that fails repeatedly counts once: the cause is probably the message.
         """
@@ -88,9 +88,9 @@ class Behaviour:
         return self._failed()
 
     def ran_out(self, since: float, now: float) -> bool:
-        """The time of a message that it has had since then was up; returns whether it is inactive now.
+        """The lease of a message that it has had since then ran out. Returns whether it is inactive now.
 
-        What it had already when another one's time was up ran out for the same reason.
+        Messages that it had when another lease ran out fail for the same reason, so they do not count.
         """
         if since <= self._failed_at:
             return False
@@ -99,7 +99,7 @@ class Behaviour:
 
     @property
     def rest_s(self) -> float:
-        """How long it is given nothing after this failure, in seconds; 0 unless it fails everything."""
+        """How long it gets nothing after this failure, in seconds; 0 unless it fails everything."""
         if self.failures < _FAILS_ALL:
             return 0.0
         return min(_REST_MAX_S, _REST_S * 2.0 ** min(self.failures - _FAILS_ALL, 16))

@@ -1,4 +1,4 @@
-"""Monitors how the consumers of this middleware behave: which are slow, fail, or are inactive."""
+"""Detects which consumers of this middleware are slow, fail everything or are inactive."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _log = logger("consumers")
 
 
 class BehaviourMonitor:
-    """Sees every answer of the consumers of this middleware, and the messages that they have lost.
+    """Gets every answer of the consumers of this middleware, and the messages that they have lost.
 
     An answer counts when it arrives, so that a slow database does not make a consumer slow.
 
-    A consumer that fails everything would use up the attempts of all messages. So it pauses after each
-    failure, for longer each time, and then tries one message, until it succeeds.
+    A consumer that fails everything would use up the attempts of all messages. So it gets nothing for a while
+    after each failure, for longer each time, and then one message, until it succeeds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BehaviourMonitor:
         self._clock = clock
 
     def heard(self, pipeline: Pipeline, packet: Ack | Nack | Touch) -> None:
-        """A client answers for messages, or touches them."""
+        """A client answers messages, or touches them."""
         now = self._clock()
         for consumer, keys in self._by_consumer(packet.leases):
             if consumer.pipeline is not pipeline:
@@ -58,10 +58,10 @@ class BehaviourMonitor:
                 self._succeeded(consumer)
 
     def touched(self, kept: Iterable[LeaseRef], gone: Iterable[LeaseRef]) -> None:
-        """The time of leases began anew; others are gone, as the application has acknowledged them by itself.
+        """Leases were extended. Others are gone: the application has acknowledged them in the database.
 
-        This is how a client learns of such messages. If their leases ran out instead, and that is known here,
-        it has been counted already.
+        This is how a client learns of such messages. If their leases ran out instead, and this middleware
+        knows it, that was counted already.
         """
         for consumer, keys in self._by_consumer(kept):
             consumer.touched(keys)
@@ -80,7 +80,7 @@ class BehaviourMonitor:
                 self._failed(consumer)
 
     def ran_out(self, refs: list[LeaseRef]) -> None:
-        """The time of these leases was up, or of one before them in their partitions."""
+        """These leases ran out, or leases before them in their partitions."""
         now = self._clock()
         inactive: list[Consumer] = []
         failed: list[Consumer] = []
@@ -117,7 +117,7 @@ class BehaviourMonitor:
             self._consumers.may_receive_again(consumer)
 
     def _failed(self, consumer: Consumer) -> None:
-        """It rests if it fails everything."""
+        """The consumer pauses if it fails everything."""
         rest_s = consumer.behaviour.rest_s
         if not rest_s or consumer.ended:
             return
@@ -151,7 +151,7 @@ class BehaviourMonitor:
         self._move_partitions(consumer)
 
     def _move_partitions(self, consumer: Consumer) -> None:
-        """Others get its partitions, where there are others; until the database knows, it gets nothing."""
+        """Gives its partitions to others, if there are any. It gets nothing until the database knows."""
         consumer.suspended = True
         self._changes.add(consumer, slow=True)
 
@@ -160,7 +160,7 @@ class BehaviourMonitor:
         failures = consumer.behaviour.failures
         _log.warning("consumer_inactive", failures=failures, **_named(consumer))
         details = f"it failed {failures} times in a row; it gets messages again when it joins again"
-        # Messages that it has and did not fail count as never given.
+        # Messages that it has and that did not fail count no attempt.
         self._consumers.end(consumer, failure_of(ErrorCode.CONSUMER_INACTIVE, details), counted=False)
 
 

@@ -1,4 +1,4 @@
-"""What claims ask for, and what follows from what they bring."""
+"""Begins claims, and handles what they bring."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _DETAILS = {
 
 
 class RowKind(StrEnum):
-    """What a row of a claim tells."""
+    """The meaning of a row of a claim."""
 
     MESSAGE = "message"
     """A message was leased to a consumer."""
     REFUSED = "refused"
-    """A consumer gets nothing, for the reason that ``error`` names."""
+    """A consumer gets nothing; ``error`` says why."""
     MORE = "more"
-    """The queue holds more, which was too large for now or is kept for other consumers."""
+    """The queue has more messages, which were too large for now or are for other consumers."""
     READY = "ready"
-    """The partitions of a consumer hold more."""
+    """The partitions of a consumer have more messages."""
     READY_ELSEWHERE = "ready_elsewhere"
-    """The partitions of a consumer that was not part of the claim hold something."""
+    """The partitions of a consumer that was not part of the claim have messages."""
     UNANSWERED = "unanswered"
-    """Partitions of the queue wait until what is leased of them is answered."""
+    """Partitions of the queue wait for the answer to a leased message."""
     REACHED = "reached"
-    """Puts have reached more partitions of the queue."""
+    """Puts have stored messages in more partitions of the queue."""
 
 
 class ClaimTracker:
     """Begins claims, pushes their messages to consumers, and keeps those whose outcome is unknown.
 
-    A claim that was begun has to be ended with ``over``, after ``settle``, ``failed`` or ``lost``: until then
-    its queues are not claimed from again.
+    ``over`` must end each claim, after ``settle``, ``failed`` or ``lost``. Until then its queues are not
+    claimed from again.
 
     Attributes:
         consumers: those that it claims for.
-        doubtful: consumers of claims whose outcome is unknown; until it is known, nothing is claimed.
+        doubtful: consumers of claims whose outcome is unknown. Nothing is claimed until it is known.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class ClaimTracker:
         self.doubtful: dict[Consumer, None] = {}
 
     def begin(self) -> Claim:
-        """Begins a claim from all queues that it is time to claim from."""
+        """Begins a claim from all queues that are due."""
         claim = Claim(self.consumers.take_due(), self._max_messages)
         self.consumers.put_back(claim.left)
         return claim
 
     def begin_for(self, counts: Mapping[int, int]) -> Claim | None:
-        """Begins a claim of so many messages that are about to come to queues, and of one more of each.
+        """Begins a claim for messages that are about to be put, by queue, and for one more of each queue.
 
-        The one more tells whether the queue holds others, which another claim is for then. Returns None when
-        no consumer waits for any of them.
+        The additional one shows whether the queue has more messages, for the next claim. Returns None if no
+        consumer waits for any of them.
         """
         queues = [] if self.doubtful else self.consumers.take_waiting(counts)
         if not queues:
@@ -85,7 +85,7 @@ class ClaimTracker:
         return claim
 
     def over(self, claim: Claim) -> None:
-        """A claim is over: its queues may be claimed from again."""
+        """A claim has ended: its queues may be claimed from again."""
         for queue in claim.queues:
             self.consumers.claimed(queue)
 
@@ -102,13 +102,13 @@ class ClaimTracker:
             self.doubtful[consumer] = None
 
     def recovered(self, consumers: Sequence[Consumer], rows: Sequence[Row]) -> None:
-        """It is known what became of the lost claims for these consumers."""
-        # When their leases began is not known: they are begun anew soon.
+        """The outcome of lost claims for these consumers is known."""
+        # The begin of their leases is unknown, so they are extended soon.
         self._deliver(consumers, rows, 0.0)
         self._counters.recovered_total += len(rows)
 
     def settle(self, claim: Claim, rows: Sequence[Row]) -> float:
-        """Pushes what came; returns how long to pause because all queues are busy."""
+        """Pushes the messages. Returns how long to pause, in seconds, because all queues are locked."""
         self._counters.claims_total += 1
         messages = [row for row in rows if row["kind"] == RowKind.MESSAGE]
         counts = self._deliver(claim.consumers, messages, claim.begun_at)
@@ -135,7 +135,7 @@ class ClaimTracker:
         return self._busy_s if busy and not counts else 0.0
 
     def _note(self, claim: Claim, kind: RowKind, row: Row, counts: dict[int, int]) -> None:
-        """Acts on what a claim has told beside messages and refusals.
+        """Handles a row that is neither a message nor a refusal.
 
         If this claim has brought something, what is left is claimed at once for consumers with credit left.
         Otherwise it did not fit, and an answer has to free credit first.

@@ -1,4 +1,4 @@
-"""One consumer: what it may have, and what it has."""
+"""One consumer: its credit and its messages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from telesto.protocol.packets import LeaseLost, LeaseRef
 _LOST_OVERHEAD_BYTES = 512
 _LEASE_REF_BYTES = 24
 
-#: In the place of a number of bytes: any number.
+#: A credit without a limit of bytes.
 UNLIMITED_BYTES = 1 << 62
-#: When so much of its lease has passed, a message that waits has it begun anew, if the client is heard of.
+#: After this part of the lease, a waiting message's lease is extended if the client was heard.
 KEEP_AFTER = 1 / 3
-#: When so much has passed without a word of the client, the message goes back.
+#: After this part of the lease without data from the client, the message goes back.
 RETURN_AFTER = 3 / 4
-#: That a message was begun is noted in the database after so much of its lease, but not later than this.
+#: The begin of a message is noted in the database after this part of its lease, or this many seconds.
 NOTE_AFTER = 1 / 4
 NOTE_AFTER_S = 1.0
 
@@ -35,14 +35,14 @@ class LeaseKey(NamedTuple):
 
 
 class HeldMessage:
-    """What is known of a message that a consumer has. Times are monotonic, in seconds.
+    """A message that a consumer has. Times are monotonic, in seconds.
 
     Attributes:
         size: the bytes of its body.
-        since: when it was given, begun or touched last.
-        kept_at: its lease in the database began then, or later.
-        begun_at: when the application was given it; 0 while it waits.
-        silent: its lease is to be begun anew, but nothing was heard of the client.
+        since: when it was received, begun or touched last.
+        kept_at: its lease in the database began at this time or later.
+        begun_at: when the application got it; 0 while it waits.
+        silent: its lease should be extended, but nothing was heard from the client.
     """
 
     __slots__ = ("begun_at", "kept_at", "silent", "since", "size")
@@ -56,25 +56,26 @@ class HeldMessage:
 
 
 class Consumer:
-    """A consumer of a queue, for as long as its connection lives.
+    """A consumer of a queue. It lives as long as its connection.
 
-    The service knows what it has, and what of that waits: the application was not given it, so it does not
-    count, and its lease goes on. What was begun is noted in the database when it takes longer.
+    The service knows which messages it has, and which of them wait in the client: these count no attempt, and
+    their leases are extended. The begin of a message is noted in the database if its handler takes long.
 
     Attributes:
         consumer_id: identifies it in the database.
         queue_id: the queue.
         pipeline: its connection.
-        client: who it is.
-        lease_s: how long it may take for a message, in seconds.
-        epoch: rises when a claim for it got lost, so that the database refuses that one if it comes late.
-        seen_claim: the last claim by which something came for it.
-        ready: partitions of its own hold more for it.
+        client: its client and session.
+        lease_s: how long its leases last, in seconds.
+        epoch: rises when the outcome of a claim for it is unknown, so that the database refuses that claim if
+            it arrives late.
+        seen_claim: the last claim that brought messages for it.
+        ready: its partitions have more messages.
         ended: it is not a member any more.
         behaviour: its late answers and failures.
-        suspended: it is given nothing until the database knows that it is slow.
-        failing: it fails everything: it is given nothing, or one message to try, until it succeeds.
-        rests_until: how long it is given nothing, by the monitor's clock; 0 when no timer waits for that.
+        suspended: it gets nothing until the database knows that it is slow.
+        failing: it fails everything. It gets nothing, or one message to try, until it succeeds.
+        rests_until: until when it gets nothing, by the monitor's clock; 0 without a timer.
         touched_at: when it touched messages last.
     """
 
@@ -141,22 +142,22 @@ class Consumer:
         self._limit = min(self._limit, messages) if self.failing else messages
 
     def rest(self) -> None:
-        """It has failed everything: it is given nothing for a while."""
+        """It fails everything, so it gets nothing for a while."""
         self.failing = True
         self._limit = 0
 
     def try_one(self) -> None:
-        """It has rested: it may be given one message more than it has."""
+        """Its pause is over: it may get one message more than it has."""
         self._limit = min(self._credit_messages, len(self._held) + 1)
 
     def recover(self) -> None:
-        """It has succeeded: it is given messages as before."""
+        """It has succeeded and gets messages as before."""
         self.failing = False
         self._limit = self._credit_messages
 
     @property
     def paused(self) -> bool:
-        """It has no credit, or its client is silent: others have its partitions."""
+        """Whether it has no credit, or its client is silent. Others have its partitions then."""
         return self._credit_messages == 0 or self.pipeline.silent
 
     @property
@@ -166,7 +167,7 @@ class Consumer:
 
     @property
     def free(self) -> int:
-        """How many more messages it may be given now."""
+        """How many more messages it may get now."""
         pipeline = self.pipeline
         if self.ended or self.suspended or pipeline.closed or pipeline.held or pipeline.silent:
             return 0
@@ -176,11 +177,11 @@ class Consumer:
 
     @property
     def free_bytes(self) -> int:
-        """How many more bytes of bodies."""
+        """How many more bytes of bodies it may get."""
         return max(0, self._credit_bytes - self._bytes)
 
     def add(self, key: LeaseKey, size: int, claim_id: int, kept_at: float) -> None:
-        """It was given a message by a claim; ``kept_at`` is a moment before the lease began."""
+        """Adds a message from a claim. ``kept_at`` is a time before the lease began."""
         self._held[key] = self._waiting[key] = HeldMessage(size, time.monotonic(), kept_at)
         self._bytes += size
         self.seen_claim = max(self.seen_claim, claim_id)
@@ -190,7 +191,7 @@ class Consumer:
         return key in self._held
 
     def drop(self, key: LeaseKey) -> bool:
-        """It does not have a message any more; returns whether it had it."""
+        """Removes a message. Returns whether it had it."""
         held = self._held.pop(key, None)
         if held is None:
             return False
@@ -200,34 +201,34 @@ class Consumer:
         return True
 
     def since(self, key: LeaseKey) -> float | None:
-        """When it was given a message, has begun or touched it last; None when it does not have it."""
+        """Returns when it received, began or touched a message last; None if it does not have it."""
         held = self._held.get(key)
         return None if held is None else held.since
 
     def begin(self, key: LeaseKey, now: float) -> None:
-        """The application is given a message."""
+        """The application got a message."""
         held = self._waiting.pop(key, None)
         if held is not None:
             held.begun_at = held.since = now
             self._begun[key] = held
 
     def take_back(self, key: LeaseKey) -> None:
-        """The application was not given a message after all."""
+        """The application did not get a message after all."""
         held = self._held.get(key)
         if held is not None and held.begun_at:
             held.begun_at = 0.0
             self._begun.pop(key, None)
-            # Its lease is looked at next, however long it holds yet.
+            # Its lease is checked first, however long it lasts.
             self._waiting = {key: held, **self._waiting}
 
     def has_begun(self, key: LeaseKey) -> bool:
-        """Tells whether the application was given a message that the consumer has."""
+        """Tells whether the application got a message that the consumer has."""
         held = self._held.get(key)
         return held is not None and bool(held.begun_at)
 
     @property
     def begun_ids(self) -> list[int]:
-        """The messages that the application was given."""
+        """The messages that the application got."""
         return [key.message_id for key, held in self._held.items() if held.begun_at]
 
     @property
@@ -236,7 +237,7 @@ class Consumer:
         return [key.message_id for key in self._held]
 
     def touched(self, keys: Iterable[LeaseKey]) -> None:
-        """It has touched messages, when it was heard last."""
+        """It touched messages at ``touched_at``."""
         for key in keys:
             held = self._held.get(key)
             if held is not None:
@@ -246,7 +247,7 @@ class Consumer:
     # --- the time of leases --------------------------------------------------------------------
 
     def to_keep(self, now: float) -> list[LeaseKey]:
-        """The waiting messages whose leases are due for renewal and whose client was heard from."""
+        """Returns the waiting messages whose leases are due for an extension and whose client was heard."""
         due: list[LeaseKey] = []
         for key, held in self._waiting.items():
             if now < held.kept_at + self.lease_s * KEEP_AFTER:
@@ -256,7 +257,7 @@ class Consumer:
         return due
 
     def to_note(self, now: float) -> list[tuple[LeaseKey, float]]:
-        """Messages that have been begun for a while, and how long."""
+        """Returns the messages whose begin should be noted, and how long ago they were begun."""
         due: list[tuple[LeaseKey, float]] = []
         after = min(NOTE_AFTER_S, self.lease_s * NOTE_AFTER)
         for key, held in self._begun.items():
@@ -265,9 +266,9 @@ class Consumer:
         return due
 
     def to_return(self, now: float) -> list[LeaseKey]:
-        """Messages that wait in vain, since the client has been silent for most of the lease.
+        """Returns waiting messages whose client was silent for most of the lease.
 
-        Silence counts when it is found twice: what the client has sent may not be read yet.
+        The client must be silent in two checks, because data from it may not have been read yet.
         """
         due: list[LeaseKey] = []
         for key, held in self._waiting.items():
@@ -279,11 +280,11 @@ class Consumer:
         return due
 
     def _heard_since(self, moment: float) -> bool:
-        """The client was heard since then, or it is the middleware that does not read."""
+        """Tells whether the client was heard since then, or whether the middleware does not read from it."""
         return self.pipeline.heard_at >= moment or self.pipeline.drained is not None
 
     def kept(self, key: LeaseKey, at: float) -> None:
-        """The lease of a message was begun anew."""
+        """The lease of a message was extended."""
         held = self._held.get(key)
         if held is not None:
             held.kept_at = at
@@ -296,7 +297,7 @@ class Consumer:
         self._begun.pop(key, None)
 
     def clear(self) -> list[LeaseRef]:
-        """It has nothing any more; returns what it had."""
+        """Removes all messages. Returns them."""
         held = list(self.refs(self._held))
         self._held.clear()
         self._waiting.clear()
@@ -305,7 +306,7 @@ class Consumer:
         return held
 
     def tell_lost(self, lost: list[LeaseRef], failure: Failure, *, ended: bool = False) -> None:
-        """Tells the client that it has lost these messages, or the consumer, and why."""
+        """Tells the client that the consumer has lost these messages, or has ended, and why."""
         fitting = max(1, (self.pipeline.frame_bytes - _LOST_OVERHEAD_BYTES) // _LEASE_REF_BYTES)
         while len(lost) > fitting:
             self.tell_lost(lost[:fitting], failure)
@@ -314,5 +315,5 @@ class Consumer:
         self.pipeline.send(packet.encode(0))
 
     def refs(self, keys: Iterable[LeaseKey]) -> Iterable[LeaseRef]:
-        """The names of messages on the wire."""
+        """Returns the leases of messages for packets."""
         return (LeaseRef(self.consumer_id, key.lease_id, key.message_id) for key in keys)

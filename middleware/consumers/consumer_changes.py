@@ -1,4 +1,4 @@
-"""Consumers that have become slow, or were paused or resumed, until the database knows."""
+"""Tells the database which consumers have become slow, or were paused or resumed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
 
-#: ConsumerRegistry that one call changes.
+#: How many consumers one call changes.
 _CONSUMERS_MAX = 256
-#: What a consumer is told that should give back what it has not begun.
+#: The details for a consumer that should give back what it has not begun.
 _MOVING = "it answers late, or fails everything: others get its partitions"
 
 
 class ConsumerChanges:
-    """Tells the database, at once and again until it is done. There are at most as many as consumers."""
+    """Keeps the changes until the database has them. There are at most as many as consumers."""
 
     def __init__(self, call: Call, announcer: Announcer, settings: ServerSettings) -> None:
         self._call = call
@@ -37,7 +37,7 @@ class ConsumerChanges:
         self.work.poke()
 
     async def send(self) -> None:
-        """Tells what has changed; raises what Call raises."""
+        """Sends the changes. Raises what Call raises."""
         while self._changed:
             some = dict(list(self._changed.items())[:_CONSUMERS_MAX])
             for consumer in some:
@@ -57,12 +57,12 @@ class ConsumerChanges:
                 )
             )
         except Exception:
-            # Another change meanwhile is told with it.
+            # It is sent again, together with a later change.
             for consumer in members:
                 self._changed[consumer] = slow[consumer] or self._changed.get(consumer, False)
             raise
         for consumer in members:
-            # One that was found slow again meanwhile waits for the next call.
+            # A consumer that became slow again meanwhile waits for the next call.
             consumer.suspended = self._changed.get(consumer, False)
         self._announcer.arrived(arrivals_of(rows[0]["woken_ids"], rows[0]["receiver_ids"]))
         for consumer, moving in zip(members, rows[0]["moving"], strict=True):

@@ -1,4 +1,4 @@
-"""Renews the leases of messages that wait at consumers, and notes in the database which were begun."""
+"""Extends the leases of messages that wait at consumers, and notes in the database which were begun."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.packets import LeaseRef
 
-#: So often in the time of the shortest lease it looks, within these bounds in seconds.
+#: It checks this often in the time of the shortest lease, within these limits in seconds.
 _LOOKS = 20
 _PERIOD_MIN_S = 0.02
 _PERIOD_MAX_S = 0.5
 
 
 class LeaseRenewal:
-    """Looks from time to time at the messages that consumers have.
+    """Checks the messages of consumers periodically.
 
-    The lease of a message that waits at a consumer is renewed while anything is heard from its client. When
-    nothing is heard, the message goes back, and that counts as no attempt. A lease that ran out is for the
-    sweep, which counts the messages that the database knows to be begun; so begins are noted before. Messages
-    that are answered sooner cost nothing.
+    The lease of a message that waits at a consumer is extended while data comes from its client. Otherwise
+    the message goes back, which counts no attempt. Leases that ran out are left to the sweep. It counts an
+    attempt of messages that the database knows to be begun, so begins are noted before. Messages that are
+    answered earlier cost nothing.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LeaseRenewal:
         self.work = Periodic("leases", self.look, period_s=_PERIOD_MAX_S)
 
     async def look(self) -> None:
-        """Sees to all that is due; raises what Call raises, then it is due again."""
+        """Handles all that is due. Raises what Call raises, and repeats it next time."""
         now = self._clock()
         shortest = min((consumer.lease_s for consumer in self._consumers), default=0.0)
         self.work.period_s = min(_PERIOD_MAX_S, max(_PERIOD_MIN_S, shortest / _LOOKS)) if shortest else None
@@ -59,7 +59,7 @@ class LeaseRenewal:
             returning += consumer.refs(consumer.to_return(now))
             keeping += [(consumer, key, None) for key in consumer.to_keep(now)]
             keeping += [(consumer, key, begun_s) for key, begun_s in consumer.to_note(now)]
-        # From here on no consumer has them: what is begun now is begun too late.
+        # From here on no consumer has them: a begin now would be too late.
         self._consumers.waited_in_vain(returning)
         self._returning += returning
         for start in range(0, len(keeping), self._rows_max):
@@ -81,7 +81,7 @@ class LeaseRenewal:
         for (consumer, key, begun_s), error in zip(keeping, rows[0]["keep_leases"], strict=True):
             if error == BUSY:
                 continue
-            # One that is gone was acknowledged, or the sweep has it and tells.
+            # A lease that is gone was acknowledged, or the sweep has it and will tell.
             consumer.kept(key, now)
             if begun_s is not None:
                 consumer.noted(key)

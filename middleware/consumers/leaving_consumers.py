@@ -1,4 +1,4 @@
-"""Consumers that have left, or whose connections are gone, until the database knows."""
+"""Tells the database which consumers have left or lost their connections."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from telesto.middleware.consumers.consumer import Consumer
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 
-#: ConsumerRegistry that one call ends.
+#: How many consumers one call ends.
 _CONSUMERS_MAX = 256
 
 _log = logger("consumers")
 
 
 class LeavingConsumers:
-    """Ends consumers in the database, at once and again until it is done.
+    """Keeps consumers that have left until the database has ended them.
 
-    Their number is bounded by that of the consumers: nobody joins while the database cannot be had.
+    There are at most as many as consumers, because none can join while the database is not available.
     """
 
     def __init__(self, call: Call, announcer: Announcer, settings: ServerSettings) -> None:
@@ -35,15 +35,16 @@ class LeavingConsumers:
         )
 
     def add(self, consumer: Consumer, counted: bool, *, asked: bool = False) -> None:
-        """A consumer is to leave; ``counted`` says whether what it has begun counts as a failed attempt.
+        """A consumer leaves. ``counted`` tells whether its begun messages count a failed attempt.
 
-        Unless it has ``asked`` for that, more may have begun than was told: all that comes back is marked.
+        If it has not ``asked`` to leave, it may have begun more than it has told: all that comes back is
+        marked.
         """
         self._leaving[consumer] = counted, consumer.begun_ids if counted or asked else consumer.held_ids
         self.work.poke()
 
     async def send(self) -> None:
-        """Ends those that are to leave; raises what Call raises."""
+        """Ends the consumers in the database. Raises what Call raises."""
         while self._leaving:
             some = dict(list(self._leaving.items())[:_CONSUMERS_MAX])
             try:
@@ -56,7 +57,7 @@ class LeavingConsumers:
                     )
                 )
             except RefusedError as error:
-                # The sweep of leases ends them when their time is up.
+                # The sweep ends them when their leases run out.
                 _log.warning("leaving_failed", error=str(error), consumers=len(some))
                 raise
             for consumer in some:

@@ -1,4 +1,4 @@
-"""What the sweep of leases, by whichever middleware, has taken from the consumers of this one."""
+"""Learns which leases of this middleware's consumers the sweep has ended, on whichever middleware it ran."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from telesto.protocol.packets import LeaseRef
 
 
 class LostLeases:
-    """Asks for them as long as consumers have messages."""
+    """Asks the database periodically while consumers have messages."""
 
     def __init__(
         self,

@@ -13,11 +13,11 @@ class ConsumedQueue:
     Attributes:
         queue_id: the queue.
         consumers: by their ids, in the order of joining.
-        awake: it may hold messages that nobody has claimed.
-        standing: it stands in the line for the next claim, or is being claimed for.
-        alone: it was locked by others: the next claim is for it alone, and waits.
-        keyed: it has held messages of partitions, so that claims ask for all consumers what is ready.
-        settling: an answer of a consumer may let it go on.
+        awake: it may have messages that no consumer has.
+        standing: it waits for the next claim, or is part of the current one.
+        alone: others had locked it: the next claim is for this queue only, and waits for the lock.
+        keyed: it has had messages of partitions, so claims include all consumers.
+        settling: the next answer of a consumer may make messages available.
     """
 
     __slots__ = ("alone", "awake", "consumers", "keyed", "queue_id", "settling", "standing")
@@ -33,16 +33,16 @@ class ConsumedQueue:
 
     @property
     def is_due(self) -> bool:
-        """Tells whether some consumer may be given a message, and there may be one for it."""
+        """Tells whether a consumer may get a message, and there may be one for it."""
         return any((self.awake or consumer.ready) and consumer.free for consumer in self.consumers.values())
 
     @property
     def has_credit(self) -> bool:
-        """Tells whether some consumer may be given a message."""
+        """Tells whether a consumer may get a message."""
         return any(consumer.free for consumer in self.consumers.values())
 
     def deal(self, count: int) -> list[Consumer]:
-        """The consumers in the order in which they get up to so many messages: who has least comes first."""
+        """Returns consumers for up to ``count`` messages, in order: the one with the fewest comes first."""
         candidates = [(consumer.held, at, consumer) for at, consumer in enumerate(self.consumers.values())]
         candidates = [entry for entry in candidates if entry[2].free]
         if len(candidates) == 1:

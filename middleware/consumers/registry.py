@@ -102,7 +102,7 @@ class ConsumerRegistry:
         return self.by_id.get(consumer_id)
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer gets nothing more."""
+        """Removes a consumer: it gets nothing more."""
         if consumer.ended:
             return
         consumer.ended = True
@@ -115,16 +115,16 @@ class ConsumerRegistry:
             self._room.unwatch(consumer.queue_id)
 
     def drop(self, pipeline: Pipeline) -> None:
-        """A connection is gone: its consumers leave."""
+        """A connection was lost: its consumers leave."""
         for consumer_id in list(pipeline.consumers):
             consumer = self.by_id[consumer_id]
             self.remove(consumer)
             self._leaving.add(consumer, counted=not self.draining)
 
     def end(self, consumer: Consumer, failure: Failure, *, counted: bool = True) -> None:
-        """Ends a consumer and tells it why; one of a session that is over loses its connection.
+        """Ends a consumer and tells it why. If its session has ended, its connection is closed.
 
-        ``counted`` says whether what it has counts as failed.
+        ``counted`` tells whether its messages count a failed attempt.
         """
         pipeline = consumer.pipeline
         self.remove(consumer)
@@ -141,7 +141,7 @@ class ConsumerRegistry:
             self.end(consumer, failure)
 
     def queue_deleted(self, queue_id: int) -> None:
-        """A queue is gone: its consumers end."""
+        """A queue was deleted: its consumers end."""
         queue = self.queues.get(queue_id)
         if queue is not None:
             failure = failure_of(ErrorCode.QUEUE_NOT_EXISTING, f"queue {queue_id} was deleted", queue_id)
@@ -159,7 +159,7 @@ class ConsumerRegistry:
         self._consider(consumer.queue_id)
 
     def begun(self, pipeline: Pipeline, refs: Iterable[LeaseRef], now: float, *, begun: bool) -> None:
-        """An application is given these messages, or was not after all."""
+        """An application got these messages, or did not get them after all."""
         for ref in refs:
             consumer = self.find(pipeline, ref.consumer_id)
             if consumer is None:
@@ -170,12 +170,12 @@ class ConsumerRegistry:
                 consumer.take_back(LeaseKey(ref.lease_id, ref.message_id))
 
     def begun_ids(self, refs: Iterable[LeaseRef]) -> list[int]:
-        """What the applications were given by the consumers that these messages are of."""
+        """Returns all begun messages of the consumers of these messages."""
         found = (self.by_id.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
         return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
 
     def may_receive_again(self, consumer: Consumer) -> None:
-        """A consumer that failed everything may be given messages."""
+        """A consumer that failed everything may get messages."""
         self._consider(consumer.queue_id)
 
     def settled(self, refs: Iterable[LeaseRef]) -> None:
@@ -192,7 +192,7 @@ class ConsumerRegistry:
             self._consider(queue_id)
 
     def ready(self, consumer_id: int) -> bool:
-        """Partitions of a consumer hold something for it; returns False when it is not of this middleware."""
+        """Partitions of a consumer have messages. Returns False if it is not one of this middleware."""
         consumer = self.by_id.get(consumer_id)
         if consumer is None:
             return False
@@ -201,11 +201,11 @@ class ConsumerRegistry:
         return True
 
     def lost(self, refs: Sequence[LeaseRef]) -> None:
-        """The time of these leases was up, or of one before them in their partitions."""
+        """These leases ran out, or leases before them in their partitions."""
         self._lose(refs, "the time of the lease was up")
 
     def waited_in_vain(self, refs: Sequence[LeaseRef]) -> None:
-        """These were not begun, and their clients were silent: they go back."""
+        """These messages were not begun and their clients were silent, so they go back."""
         for pipeline in {
             consumer.pipeline for ref in refs if (consumer := self.by_id.get(ref.consumer_id)) is not None
         }:
@@ -215,7 +215,7 @@ class ConsumerRegistry:
         self._lose(refs, "the client was silent for most of the lease")
 
     def heard(self, pipeline: Pipeline) -> None:
-        """A connection that was silent is heard again."""
+        """Data came from a connection that was silent."""
         pipeline.silent = False
         for consumer_id in pipeline.consumers:
             self._changes.add(self.by_id[consumer_id])
@@ -237,21 +237,21 @@ class ConsumerRegistry:
         self.settled(refs)
 
     def writable(self, pipeline: Pipeline) -> None:
-        """A connection takes bytes again."""
+        """The peer of a connection reads again."""
         for consumer_id in pipeline.consumers:
             self._consider(self.by_id[consumer_id].queue_id)
 
     # --- claiming ----------------------------------------------------------------------------
 
     def look(self, queue_id: int) -> None:
-        """A queue may hold messages."""
+        """A queue may have messages."""
         queue = self.queues.get(queue_id)
         if queue is not None:
             queue.awake = True
             self._consider(queue_id)
 
     def take_due(self) -> list[ConsumedQueue]:
-        """Takes the queues that stand in line; one that was locked by others is taken alone."""
+        """Takes the queues that are due. One that others had locked is taken alone."""
         queues: list[ConsumedQueue] = []
         while self._due and not (queues and self._due[0].alone):
             queue = self._due.popleft()
@@ -261,7 +261,7 @@ class ConsumerRegistry:
         return queues
 
     def take_waiting(self, queue_ids: Iterable[int]) -> list[ConsumedQueue]:
-        """Takes those of the queues that stand in no line and whose consumers have credit left."""
+        """Takes those of the queues that are neither due nor claimed from and have consumers with credit."""
         queues: list[ConsumedQueue] = []
         for queue_id in queue_ids:
             queue = self.queues.get(queue_id)
@@ -272,11 +272,11 @@ class ConsumerRegistry:
         return queues
 
     def put_back(self, queues: Sequence[ConsumedQueue]) -> None:
-        """Queues that a claim had no place for stand at the head of the line again."""
+        """Puts back queues that did not fit into a claim. They are the next."""
         self._due.extendleft(reversed(queues))
 
     def claimed(self, queue: ConsumedQueue) -> None:
-        """A claim for a queue is over: it may stand in line again."""
+        """A claim for a queue has ended: it may be due again."""
         queue.standing = False
         self._consider(queue.queue_id)
 
@@ -286,11 +286,11 @@ class ConsumerRegistry:
 
     @property
     def due(self) -> bool:
-        """Tells whether a queue stands in line."""
+        """Tells whether a queue is due."""
         return bool(self._due)
 
     def _consider(self, queue_id: int) -> None:
-        """Lets a queue stand in line when it is time to claim from it."""
+        """Makes a queue due if there may be messages for its consumers."""
         queue = self.queues.get(queue_id)
         if queue is None or queue.standing or self.draining or not queue.is_due:
             return

@@ -40,7 +40,7 @@ class Look:
 
 
 class DatabaseClock:
-    """Compares the progress of the database's clock with that of a clock that nobody sets.
+    """Compares the progress of the database's clock with that of a clock that cannot be set.
 
     A difference between two readings is a step. The middleware that detects it first has the database move
     the stored due times. The others see that the number of steps has changed and start again with the new

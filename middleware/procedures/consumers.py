@@ -37,7 +37,7 @@ class JoinQueueHandler:
         self._may_join = may_join
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
-        """Makes a consumer; if nobody knows whether it was made, the connection ends, and so does it."""
+        """Makes a consumer. If the outcome is unknown, closes the connection, which ends the consumer."""
         packet, client = request.packet, request.pipeline.client
         if not self._may_join(request.pipeline, len(self._consumers)):
             raise FailedError(
@@ -90,7 +90,7 @@ class LeaveQueueHandler:
         self._leaving = leaving
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
-        """Ends a consumer. Should the database not be had now, it is told as soon as it can be."""
+        """Ends a consumer. If the database is not available, it is told later."""
         consumer = self._consumers.find(request.pipeline, request.packet.consumer_id)
         if consumer is not None:
             self._consumers.remove(consumer)

@@ -71,7 +71,7 @@ def lease_columns(leases: Sequence[LeaseRef]) -> LeaseColumns:
 
 
 def own_leases(request: Request) -> list[LeaseRef]:
-    """The leases of the connection's own consumers; what others have is none of its business."""
+    """Returns the leases of the connection's own consumers."""
     own = request.pipeline.consumers
     return [lease for lease in request.packet.leases if lease.consumer_id in own]
 

@@ -171,7 +171,7 @@ def _settle(
     for (queue_id, message), error, message_id in zip(elements, errors, message_ids, strict=True):
         answers.append(PutResult(queue_id, abs(message_id), message_id < 0, error))
         if message_id > 0:
-            # One that is delayed wakes nobody now.
+            # A delayed message wakes no read now.
             if not message.delay_ms:
                 results.note_arrival(queue_id, message.receiver_id)
         elif error == ErrorCode.QUEUE_FULL:

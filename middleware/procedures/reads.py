@@ -28,7 +28,7 @@ class AnswerShares:
         self._max_answer_bytes = max_answer_bytes
 
     def granted(self, request: Request, request_count: int) -> int:
-        """Returns the bytes that a call of so many requests grants to one."""
+        """Returns how many bytes a call with ``request_count`` requests grants to one."""
         if request.weight >= self._max_answer_bytes:
             return request.pipeline.frame_bytes
         return max(self._max_answer_bytes // request_count, request.weight)

@@ -56,7 +56,7 @@ def _delete(request: Request, _settings: ServerSettings) -> calls.Statement:
 def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
     error, topic = rows[0]["error"], request.packet.topic
     in_use = error == ErrorCode.TOPIC_IN_USE
-    check_error(error, f"somebody subscribes to {topic!r}" if in_use else f"there is no topic {topic!r}")
+    check_error(error, f"topic {topic!r} has subscriptions" if in_use else f"there is no topic {topic!r}")
     return Reply(Success())
 
 

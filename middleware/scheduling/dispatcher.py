@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import NOBODY, SINGLY, Kind, Pipeline, Read, Request
+from telesto.middleware.scheduling.requests import SINGLY, UNIDENTIFIED, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
 #: Calls of these kinds are limited by the bytes that they return, all others by those that they send.
@@ -297,7 +297,7 @@ class SingleFairQueue(FairQueue):
 
     def join(self, pipeline: Pipeline) -> None:
         """Adds a pipeline at the end, of the newcomers or of the others."""
-        if pipeline.client is NOBODY and self._pipelines:
+        if pipeline.client is UNIDENTIFIED and self._pipelines:
             pipeline.standing = True
             self._newcomers.append(pipeline)
             if self._idle:
@@ -310,7 +310,7 @@ class SingleFairQueue(FairQueue):
         if self._newcomers and (not self._was_newcomer or not self._pipelines):
             self._pipelines.appendleft(self._newcomers.popleft())
         batch = super().take(restand)
-        self._was_newcomer = bool(batch.pipelines) and batch.pipelines[0].client is NOBODY
+        self._was_newcomer = bool(batch.pipelines) and batch.pipelines[0].client is UNIDENTIFIED
         if self._newcomers and not self._pipelines:
             super().join(self._newcomers.popleft())
         return batch

@@ -48,7 +48,7 @@ class Client:
 
 
 #: A connection before it has identified itself.
-NOBODY = Client(0, 0, ClientMode.READ_ONLY)
+UNIDENTIFIED = Client(0, 0, ClientMode.READ_ONLY)
 
 
 _NONE: Set[int] = frozenset()
@@ -290,7 +290,7 @@ class Pipeline:
         self.address = "local"
         self.requests: deque[Request] = deque()
         self.size = 0
-        self.client = NOBODY
+        self.client = UNIDENTIFIED
         self.frame_bytes = 0
         self.heard_at = 0.0
         self.silent = False

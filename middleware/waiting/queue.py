@@ -13,7 +13,7 @@ _RECEIVERS_MAX = 1_000
 
 
 class Watcher(NamedTuple):
-    """What is called, with the queue's id, for a queue that is watched.
+    """Functions that are called, with the queue's id, for a watched queue.
 
     Attributes:
         arrived: called when the queue may hold a message.
@@ -25,7 +25,7 @@ class Watcher(NamedTuple):
 
 
 class MissedWakeUps:
-    """Wake-ups that found no read parked: a read whose scan began before must scan again before it parks."""
+    """Wake-ups without a parked read: a read whose scan began before must scan again before it parks."""
 
     __slots__ = ("_anyone", "_anyone_at", "_everyone_at", "_receivers")
 
@@ -36,7 +36,7 @@ class MissedWakeUps:
         self._everyone_at = 0
 
     def add(self, receiver_id: int, count: int, clock: int) -> None:
-        """Remembers messages that came at a time of the waiting room's clock."""
+        """Remembers messages that arrived at a time of the waiting room's clock."""
         if receiver_id == 0:
             self._anyone += count
             self._anyone_at = clock
@@ -47,7 +47,7 @@ class MissedWakeUps:
             self._everyone_at = clock
 
     def claim(self, client_id: int, scanned_at: int, *, directed_only: bool) -> int | None:
-        """Says for which receiver a client's read that began to scan then missed a message; None for none."""
+        """Returns for which receiver a client's read missed a message since its scan began; None for none."""
         if max(self._receivers.get(client_id, 0), self._everyone_at) > scanned_at:
             return client_id
         if directed_only:
@@ -65,11 +65,11 @@ class WaitingQueue:
     """Parked reads in the order of their tickets, all that take any message and those of each client.
 
     Attributes:
-        interested: other middlewares tell of puts to this queue.
+        interested: other middlewares notify this one of puts to the queue.
         idle_since: since when no read is parked, by the loop's clock in seconds.
         missed: wake-ups that found no read.
-        watcher: what is told of messages beside the reads; None without one.
-        swept: the ticket up to which the last look for untold messages woke.
+        watcher: called when messages arrive, beside the reads; None without one.
+        swept: the ticket of the last read that a sweep woke.
     """
 
     __slots__ = ("_any", "_by_client", "_reads", "idle_since", "interested", "missed", "swept", "watcher")
@@ -97,7 +97,7 @@ class WaitingQueue:
             insort(self._any, ticket)
 
     def remove(self, read: Read) -> None:
-        """Takes a parked read out."""
+        """Removes a parked read."""
         assert read.wait is not None
         ticket = read.wait.ticket
         del self._reads[ticket]
@@ -110,7 +110,7 @@ class WaitingQueue:
             del self._any[bisect_left(self._any, ticket)]
 
     def next_for(self, receiver_id: int, after: int) -> Read | None:
-        """The first read behind a ticket that may take a message for a receiver (0: for anyone)."""
+        """Returns the first read behind a ticket that may take a message for a receiver (0: for anyone)."""
         tickets = self._any if receiver_id == 0 else self._by_client.get(receiver_id)
         if not tickets:
             return None
@@ -122,7 +122,7 @@ class WaitingQueue:
         return [self._reads[ticket] for ticket in sorted(self._reads)]
 
     def some_after(self, ticket: int, count: int) -> list[Read]:
-        """Up to so many reads behind a ticket, then from the beginning."""
+        """Returns up to ``count`` reads: those behind a ticket, then from the beginning."""
         tickets = sorted(self._reads)
         at = bisect_right(tickets, ticket)
         return [self._reads[chosen] for chosen in (tickets[at:] + tickets[:at])[:count]]

@@ -7,14 +7,14 @@ from telesto.middleware.waiting.queue import Watcher
 
 
 class WaitingTopic:
-    """Parked gets of a topic. A message is for all of them, so that each goes on when one comes.
+    """Parked gets of a topic. A message is for all of them, so it wakes all.
 
     Attributes:
-        interested: other middlewares tell of puts to this topic.
+        interested: other middlewares notify this one of puts to the topic.
         watcher: always None; only queues are watched.
         idle_since: since when no get is parked, by the loop's clock in seconds.
         arrived_at: the waiting room's clock at the last arrival; a get whose scan began before scans again.
-        last_number: of the topic at the last look for messages without a notification; None before the first.
+        last_number: that of the topic at the last sweep; None before the first.
     """
 
     __slots__ = ("_reads", "arrived_at", "idle_since", "interested", "last_number", "watcher")
@@ -36,7 +36,7 @@ class WaitingTopic:
         self._reads[read.wait.ticket] = read
 
     def remove(self, read: Read) -> None:
-        """Takes a parked get out."""
+        """Removes a parked get."""
         assert read.wait is not None
         del self._reads[read.wait.ticket]
 

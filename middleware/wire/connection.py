@@ -11,7 +11,7 @@ from typing import cast
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.scheduling.requests import NOBODY, Client, Pipeline, error_frame
+from telesto.middleware.scheduling.requests import UNIDENTIFIED, Client, Pipeline, error_frame
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
@@ -350,7 +350,7 @@ class Connection(asyncio.Protocol):
         """Closes the connection if it is idle, unidentified or in one frame for too long; else repeats."""
         settings, now = self._services.settings, self._services.loop.time()
         limits = []
-        if self._pipeline.client is NOBODY and not self._conversation.identifying:
+        if self._pipeline.client is UNIDENTIFIED and not self._conversation.identifying:
             limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
         if settings.idle_limit_s:
             limits.append((self._pipeline.heard_at + settings.idle_limit_s, "idle"))

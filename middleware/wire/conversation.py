@@ -12,7 +12,7 @@ from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
 from telesto.middleware.procedures.reads import empty_frame
 from telesto.middleware.scheduling.requests import (
-    NOBODY,
+    UNIDENTIFIED,
     Client,
     Get,
     Kind,
@@ -159,7 +159,7 @@ class Conversation:
             check_confirmed(packet.number, packet.confirmed, settings)
         route.check(packet, settings, self._frame_bytes)
         # A connection identifies itself once, in a small frame, so this needs no space in the budget.
-        if overloaded and route.kind is not None and self._pipeline.client is not NOBODY:
+        if overloaded and route.kind is not None and self._pipeline.client is not UNIDENTIFIED:
             if not (route.numbered and packet.number):
                 raise self._overloaded()
             numbers.refusal = self._overloaded()
@@ -172,7 +172,7 @@ class Conversation:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
             numbers.admit(packet.number, packet.confirmed)
-        elif route.kind is Kind.SINGLE and self._pipeline.client is NOBODY:
+        elif route.kind is Kind.SINGLE and self._pipeline.client is UNIDENTIFIED:
             if self.identifying:
                 raise UnexpectedPacketError("the connection is being identified already")
             self.identifying = True
@@ -188,7 +188,7 @@ class Conversation:
         """Returns why a request is refused in this state. If it may come again, none may overtake it."""
         error = why_refused(method_id, self.state)
         info = REQUESTS.get(method_id)
-        if info is not None and info.numbered and self._pipeline.client is not NOBODY:
+        if info is not None and info.numbered and self._pipeline.client is not UNIDENTIFIED:
             number = self._numbers.see_in(payload)
             if number and error.error_class is ErrorClass.RETRYABLE:
                 self._numbers.refusal = error

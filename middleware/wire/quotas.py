@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.dispatcher import Budget
-from telesto.middleware.scheduling.requests import NOBODY, Pipeline
+from telesto.middleware.scheduling.requests import UNIDENTIFIED, Pipeline
 
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connection, Connections
@@ -79,7 +79,7 @@ class Usage:
                 of_address[resource] += count
                 of_client[resource] += count
             (several if pipeline.client.client_id in once else once).add(pipeline.client.client_id)
-        self._several = several - {NOBODY.client_id}
+        self._several = several - {UNIDENTIFIED.client_id}
         for pipeline, use in pipelines:
             rank = (
                 self._by_client[pipeline.client.client_id][Resource.WAITING],
@@ -340,7 +340,7 @@ def _largest_first(held: list[tuple[Connection, int]]) -> Iterable[tuple[Connect
 
 def _client_of(connection: Connection) -> object:
     client = connection.pipeline.client
-    return connection if client is NOBODY else client.client_id
+    return connection if client is UNIDENTIFIED else client.client_id
 
 
 def address_of(peer: object) -> str:
