@@ -40,7 +40,7 @@ _TAKEOVERS = (RegisterClient, IdentifyClient)
 
 
 class SingleWorker:
-    """Executes one request at a time; one that is busy goes back to its pipeline and is tried again soon."""
+    """Executes one request at a time. A request that meets a lock goes back and is tried again soon."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class WorkerPool:
         peers: Peers,
         on_failure: Callable[[], None],
     ) -> None:
-        """``on_failure`` is called when a worker has failed, which is a defect: the middleware should end."""
+        """``on_failure`` is called when a worker fails, which is a defect. The middleware should end then."""
         self._settings = settings
         self._dispatcher = dispatcher
         self._effects = effects
@@ -91,28 +91,28 @@ class WorkerPool:
 
     @property
     def running(self) -> bool:
-        """All workers are at work."""
+        """Whether all workers run."""
         return bool(self._tasks) and not any(task.done() for task in self._tasks)
 
     def start(self) -> None:
-        """Starts them."""
+        """Starts the workers."""
         for name, run in (*self._runs(), ("claim", self.claim_loop.run)):
             task = asyncio.create_task(run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
     def close(self) -> None:
-        """Ends each worker once its call under way is over."""
+        """Ends each worker after its current call."""
         self._dispatcher.close()
         self.claim_loop.close()
 
     def cut_off(self) -> None:
-        """Ends the workers' connections: what is under way is lost, so that they come to their end."""
+        """Closes the workers' connections, so that calls under way are lost and the workers end."""
         for connection in self._own_connections:
             connection.cut_off()
 
     async def wait(self) -> None:
-        """Returns when all have ended."""
+        """Returns when all workers have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -34,7 +34,7 @@ class FetchGroup(SmallAnswers):
     """Gathers gets of messages of topics."""
 
     def __init__(self, max_messages: int, max_answer_bytes: int, light_bytes: int) -> None:
-        """Bodies up to ``light_bytes`` are not worth to be noted as heavy."""
+        """Bodies up to ``light_bytes`` do not count as large."""
         self._max_messages = max_messages
         self._shares = AnswerShares(max_answer_bytes)
         self._light_bytes = light_bytes
@@ -148,7 +148,7 @@ def _target(packet: Any) -> tuple[int, str | None]:
 
 
 def _heavy_key(request: Request) -> int:
-    """What the expected sizes know a subscription by; queues have the positive numbers."""
+    """Returns the key of a subscription in the expected sizes. Queues have positive keys."""
     return -int(request.packet.subscription_id)
 
 

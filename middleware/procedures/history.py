@@ -1,4 +1,4 @@
-"""What is known of a message."""
+"""GetMessageHistory."""
 
 from __future__ import annotations
 

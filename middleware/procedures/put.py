@@ -28,13 +28,13 @@ class PutGroup(SmallAnswers):
     stores = True
 
     def __init__(self, peers: Peers) -> None:
-        """``peers`` knows the id of this middleware, through which the messages come."""
+        """``peers`` has the id of this middleware, which is stored with the messages."""
         self._peers = peers
 
     def statement(self, requests: Sequence[Request]) -> calls.Statement:
         """Makes the arrays: per request, per element, per confirmed number.
 
-        The queue of an element that its queue must not take is given as negative.
+        The id of a queue that must refuse an element is negative.
         """
         clients: list[int] = []
         sessions: list[int] = []

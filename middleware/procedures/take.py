@@ -58,7 +58,7 @@ class TakeGroup:
         light_bytes: int,
         peers: Peers,
     ) -> None:
-        """Bodies up to ``light_bytes`` do not count as large; ``peers`` knows the id of this middleware."""
+        """Bodies up to ``light_bytes`` do not count as large. ``peers`` has the id of this middleware."""
         self._max_messages = max_messages
         self._locked_answer_bytes = locked_answer_bytes
         self._large_shares = AnswerShares(max_answer_bytes)
@@ -67,7 +67,7 @@ class TakeGroup:
         self._peers = peers
 
     def is_large(self, requests: Sequence[Request]) -> bool:
-        """Says whether more is expected than may be sent while the queues are locked."""
+        """Tells whether the expected answer is too large to be sent while the queues are locked."""
         if not self._locked_answer_bytes:
             return False
         expected = 0

@@ -1,4 +1,4 @@
-"""Pages of what a client executed or was handed and has not confirmed."""
+"""Pages of a client's unconfirmed operations and hand-overs."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from telesto.protocol.packets import PutMessage, PutMessages
 
 
 def mark_refused(request: Request) -> None:
-    """Notes which queues must not take what a request puts.
+    """Notes which queues must refuse the messages of a request.
 
-    The database then records the refusal like one of its own: were it not on the list of a takeover, the put
-    would be sent again, after later ones to other queues. A mark stays when the request is busy and tried
-    again. Requests that are not recorded (number 0) have no order to keep.
+    The database then records the refusal as its own. Otherwise a takeover would not list it, and the put
+    would be sent again, after later ones to other queues. The mark stays when the request meets a lock and is
+    tried again. Requests without a record (number 0) need no order.
     """
     refused = request.pipeline.refused
     if not refused:
@@ -52,7 +52,7 @@ def note_failed(request: Request, failure: Failure) -> None:
 
 
 def note_full(request: Request, queue_id: int) -> None:
-    """Notes that a queue refused a put as full; of several the first counts, the others were behind it.
+    """Notes that a queue refused a put as full. Of several puts the first counts.
 
     What was marked as behind another says nothing about the queue: its own rule may have ended meanwhile.
     """
@@ -62,7 +62,7 @@ def note_full(request: Request, queue_id: int) -> None:
 
 
 def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]) -> None:
-    """Marks what stands behind puts refused as full and is executed by a later call of the batch."""
+    """Marks requests behind puts refused as full that a later call of the batch executes."""
     for refused, queue_id in full:
         if has_order(refused):
             for request in requests:
@@ -75,14 +75,14 @@ def mark_behind(full: Iterable[tuple[Request, int]], requests: Sequence[Request]
 
 
 def has_order(request: Request) -> bool:
-    """Tells whether a request has a place among the others of its connection."""
+    """Tells whether a request must keep its order among the others of its connection."""
     if isinstance(request, Read) and request.wait is not None and request.wait.readmitted:
         return False
     return getattr(request.packet, "number", 0) != 0
 
 
 def _enter_series(request: Request) -> None:
-    """Forgets refusals that the client had seen when it sent a request."""
+    """Removes refusals that the client had seen when it sent a request."""
     pipeline: Pipeline = request.pipeline
     if request.series > pipeline.series:
         pipeline.series = request.series
@@ -91,7 +91,7 @@ def _enter_series(request: Request) -> None:
 
 
 def _queues_of(packet: object) -> set[int]:
-    """The queues that a request puts into."""
+    """Returns the queues that a request puts into."""
     if isinstance(packet, PutMessage):
         return set(packet.queue_ids)
     if isinstance(packet, PutMessages):

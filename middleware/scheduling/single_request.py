@@ -1,4 +1,4 @@
-"""What a handler of single requests is given and gives back."""
+"""Handlers of single requests: their arguments and their replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY_TRIES = 100
 
 
 class Call(Protocol):
-    """Executes one statement in its own transaction; raises as DatabaseConnection.call does."""
+    """Executes one statement in its own transaction. Raises what DatabaseConnection.call raises."""
 
     def __call__(self, sql: str, *arguments: Any) -> Awaitable[list[Row]]:
         """Returns the rows."""
@@ -33,7 +33,7 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a single request and what follows from it.
+    """The answer to a single request and its consequences.
 
     Attributes:
         packet: the answer.
@@ -91,7 +91,7 @@ class OneCall:
 async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
     """Calls a procedure after another call of the same request has taken effect.
 
-    That nothing was done cannot be said any more, so that what goes wrong leaves the request in doubt.
+    The request has done something by then, so a failure leaves it in doubt.
     """
     try:
         return await call(sql, *arguments)
