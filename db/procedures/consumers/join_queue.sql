@@ -11,8 +11,8 @@ CREATE OR REPLACE FUNCTION telesto.join_queue(
     middleware_id bigint,          -- the middleware that claims for it
     queue_id bigint,               -- the queue
     paused boolean DEFAULT false,  -- whether it has no credit at first
-    OUT error smallint,            -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                   -- QUEUE_NOT_EXISTING (7) or SESSION_FENCED (20)
+    OUT error smallint,            -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                   -- QUEUE_NOT_EXISTING or SESSION_FENCED
     OUT consumer_id bigint,        -- the consumer, never used before
     OUT lease_ms int,              -- how long it may take for a message, in milliseconds
     OUT late_after_ms int,         -- an answer that takes longer is late, in milliseconds

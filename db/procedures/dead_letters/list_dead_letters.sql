@@ -8,8 +8,8 @@ CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
     max_bytes bigint          -- at most this many bytes of bodies; a first letter comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,               -- NULL, or QUEUE_NOT_EXISTING (7) in a single row: there is no such queue, and the
-                                  -- first page would be empty
+    error smallint,               -- NULL, or QUEUE_NOT_EXISTING in a single row: there is no such queue, and the first
+                                  -- page would be empty
     message_id bigint,            -- the message
     queue_id bigint,              -- its queue
     sender_id bigint,             -- who put it

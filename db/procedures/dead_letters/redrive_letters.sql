@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.redrive_letters(
     letter_ids bigint[],       -- which ones; one that is not there is passed over. NULL for all
     redriving boolean,         -- whether they are sent back; else deleted
     max_rows int,              -- at most this many
-    OUT error smallint,        -- NULL or QUEUE_NOT_EXISTING (7); dead letters of a queue that is gone can be deleted
+    OUT error smallint,        -- NULL or QUEUE_NOT_EXISTING; dead letters of a queue that is gone can be deleted
     OUT settled bigint,        -- how many were sent back or deleted
     OUT more boolean,          -- whether there may be more
     OUT queue_ids bigint[],    -- per message that came back: its queue

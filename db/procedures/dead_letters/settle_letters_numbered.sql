@@ -16,8 +16,8 @@ CREATE OR REPLACE FUNCTION telesto.settle_letters_numbered(
     max_rows int,                     -- at most this many in this call, when all are meant
     settled_before bigint DEFAULT 0,  -- how many earlier calls for this request have settled, for the record, which the
                                       -- last one leaves
-    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                      -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                      -- QUEUE_NOT_EXISTING, SESSION_FENCED or NUMBER_REPEATED
     OUT settled bigint,               -- how many this call has sent back or deleted
     OUT more boolean,                 -- whether there is more to do: call again, under the same number
     OUT queue_ids bigint[],           -- per message that came back: its queue

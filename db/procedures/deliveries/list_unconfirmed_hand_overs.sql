@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_hand_overs(
     max_bytes bigint          -- at most this many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,               -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+    error smallint,               -- NULL, or in a single row CLIENT_NOT_EXISTING or SESSION_FENCED
     session bigint,               -- the session of the read
     number bigint,                -- the read's number
     message_id bigint,            -- the message

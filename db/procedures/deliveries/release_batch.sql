@@ -11,8 +11,7 @@ CREATE OR REPLACE FUNCTION telesto.release_batch(
     sessions bigint[],         -- per message: the session of the read
     numbers bigint[],          -- per message: the read's number
     message_ids bigint[],      -- per message: its id; 0 for all of the read
-    OUT error smallint,        -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or
-                               -- SESSION_FENCED (20)
+    OUT error smallint,        -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING or SESSION_FENCED
     OUT queue_ids bigint[],    -- per message that came back: its queue
     OUT receiver_ids bigint[]  -- per message that came back: for whom; 0 for anyone
 )

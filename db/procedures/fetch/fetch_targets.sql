@@ -7,8 +7,7 @@ CREATE OR REPLACE FUNCTION telesto.fetch_targets(
     wanted_subscriptions bigint[],    -- per request: the subscription; 0 to name the topic, -1 for all
     topic_names text[],               -- per request: the topic's name with 0, else NULL
     max_messages int[],               -- per request: how many messages at most; 0 only confirms
-    INOUT verdicts smallint[],        -- per request: NOT_SUBSCRIBED (29), POSITION_UNKNOWN (40) and
-                                      -- SUBSCRIPTION_DROPPED (41) added
+    INOUT verdicts smallint[],        -- per request: NOT_SUBSCRIBED, POSITION_UNKNOWN and SUBSCRIPTION_DROPPED added
     INOUT related bigint[],           -- per request: the related id of these errors
     told_confirmed bigint[],          -- per request: what it confirms of the subscription that it names
     told_afters bigint[],             -- per request: from behind which number on messages of that are wanted

@@ -4,7 +4,7 @@
 -- Locks:      subscriptions (try)
 -- Tables:     positions (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.move_positions(
-    INOUT verdicts smallint[],      -- per request: -1 (try again) added
+    INOUT verdicts smallint[],      -- per request: BUSY (try again) added
     target_requests int[],          -- per target: its request
     target_subscriptions bigint[],  -- per target: the subscription
     target_confirmed bigint[],      -- per target: what the request confirms

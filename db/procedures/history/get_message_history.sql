@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.get_message_history(
     max_probes int         -- at most this many look-ups among what waits
 )
 RETURNS TABLE (
-    error smallint,               -- NULL, or MESSAGE_NOT_EXISTING (64) in a single row
+    error smallint,               -- NULL, or MESSAGE_NOT_EXISTING in a single row
     complete boolean,             -- whether it was looked for everywhere
     state text,                   -- ready, delayed, handed_over (not confirmed), leased, dead_letter, or how it ended:
                                   -- confirmed, acknowledged, unrecorded, returned, purged, expired, dead, deleted

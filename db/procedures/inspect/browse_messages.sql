@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.browse_messages(
     max_bytes bigint          -- at most this many bytes of bodies; a first message comes whatever its size
 )
 RETURNS TABLE (
-    error smallint,               -- NULL, or QUEUE_NOT_EXISTING (7) in a single row
+    error smallint,               -- NULL, or QUEUE_NOT_EXISTING in a single row
     message_id bigint,            -- the message
     queue_id bigint,              -- its queue
     sender_id bigint,             -- who put it

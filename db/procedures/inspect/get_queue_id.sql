@@ -3,7 +3,7 @@
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_id(
     name text,           -- the name
-    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING
     OUT queue_id bigint  -- the queue
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

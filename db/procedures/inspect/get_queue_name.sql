@@ -3,7 +3,7 @@
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_name(
     queue_id bigint,     -- the queue
-    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING
     OUT queue_name text  -- its name
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION telesto.queue_statistics(
     queue_id bigint,            -- the queue
     max_rows int,               -- at most this many rows of each kind are counted
-    OUT error smallint,         -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT error smallint,         -- NULL or QUEUE_NOT_EXISTING
     OUT depth bigint,           -- messages that wait
     OUT directed_depth bigint,  -- those of them that wait for one receiver
     OUT ready bigint,           -- those of them that can be handed over now: without a key, or the first of a key of

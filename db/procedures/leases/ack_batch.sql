@@ -17,9 +17,8 @@ CREATE OR REPLACE FUNCTION telesto.ack_batch(
     confirm_clients bigint[],   -- per confirmed request: the client; only those with a request here count
     confirm_sessions bigint[],  -- per confirmed request: its session
     confirm_numbers bigint[],   -- per confirmed request: its number
-    OUT errors smallint[]       -- NULL when all are done, else per message: NULL when done, -1 (not executed, try
-                                -- again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), LEASE_LOST (27) or
-                                -- NUMBER_REPEATED (36)
+    OUT errors smallint[]       -- NULL when all are done, else per message: NULL when done, BUSY (not executed, try
+                                -- again), CLIENT_NOT_EXISTING, SESSION_FENCED, LEASE_LOST or NUMBER_REPEATED
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -2,7 +2,7 @@
 -- Purpose:    Has leases hold on that a living consumer has: those that wait there to be begun, from now on; those that the
 --             application was given, from when it was. Notes which were begun.
 -- Returns:
---   smallint[]              per message: NULL, -1 (somebody else has the row now: try again) or LEASE_LOST (27)
+--   smallint[]              per message: NULL, BUSY (somebody else has the row now: try again) or LEASE_LOST
 -- Locks:      the leases' rows (try)
 -- Tables:     queues (read), leases (update)
 CREATE OR REPLACE FUNCTION telesto.keep_leases(

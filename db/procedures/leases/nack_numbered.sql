@@ -19,9 +19,9 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
                                       -- a failed attempt as their queue's backoff says, else not at all
     begun_ids bigint[],               -- which of them, and of those that come back with them, the application was
                                       -- given; one that failed was
-    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                      -- SESSION_FENCED (20) or NUMBER_REPEATED (36)
-    OUT errors smallint[],            -- per message: NULL or LEASE_LOST (27)
+    OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                      -- SESSION_FENCED or NUMBER_REPEATED
+    OUT errors smallint[],            -- per message: NULL or LEASE_LOST
     OUT queue_ids bigint[],           -- per message that can be read again: its queue
     OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
     OUT follower_consumers bigint[],  -- per message of a partition that came back with one before it: the consumer that

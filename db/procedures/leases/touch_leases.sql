@@ -9,9 +9,8 @@ CREATE OR REPLACE FUNCTION telesto.touch_leases(
     consumer_ids bigint[],  -- per message: the consumer that got it
     lease_ids bigint[],     -- per message: the lease
     message_ids bigint[],   -- per message: its id
-    OUT error smallint,     -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5) or SESSION_FENCED
-                            -- (20)
-    OUT errors smallint[]   -- per message: NULL or LEASE_LOST (27)
+    OUT error smallint,     -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING or SESSION_FENCED
+    OUT errors smallint[]   -- per message: NULL or LEASE_LOST
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -3,7 +3,7 @@
 --             one topic and has one or more messages. It is executed as a whole or not at all; if it is, each
 --             message succeeds or is refused on its own. A message gets the next number of its topic, and is
 --             stored once if anybody subscribes to the topic, else not at all. Topics are created on first use.
--- Errors:     check_violation (23514) for a topic's name out of range: nothing is done
+-- Errors:     check_violation for a topic's name out of range: nothing is done
 -- Locks:      clients (shared, try), topics (of one: wait; of several: try)
 -- Tables:     clients (read), topics (read, insert, delete), topic_states, publisher_states (insert, delete),
 --             topic_messages (insert), operations (insert, delete), deliveries (delete)
@@ -19,9 +19,9 @@ CREATE OR REPLACE FUNCTION telesto.publish_batch(
     confirm_clients bigint[],      -- per confirmed request: the client; only those with a request here count
     confirm_sessions bigint[],     -- per confirmed request: its session
     confirm_numbers bigint[],      -- per confirmed request: its number
-    OUT errors smallint[],         -- NULL when all messages are done, else per message: NULL when done, -1 (not
-                                   -- executed, try again), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), SEQUENCE_GAP
-                                   -- (22) or NUMBER_REPEATED (36)
+    OUT errors smallint[],         -- NULL when all messages are done, else per message: NULL when done, BUSY (not
+                                   -- executed, try again), CLIENT_NOT_EXISTING, SESSION_FENCED, SEQUENCE_GAP or
+                                   -- NUMBER_REPEATED
     OUT message_numbers bigint[],  -- per message: its number in the topic; with SEQUENCE_GAP the sequence expected; 0
                                    -- where not put, or put before and no longer known
     OUT duplicates boolean[],      -- NULL when none is, else per message: whether its sequence was put before

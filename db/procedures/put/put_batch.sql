@@ -2,7 +2,7 @@
 -- Purpose:    Puts the messages of many requests, of many clients, into many queues in one transaction.
 --             A request has one or more elements (a message and a queue). It is executed as a whole or not at
 --             all; if it is, each element succeeds or is refused on its own.
--- Errors:     check_violation (23514) for a priority or receiver out of range, which the caller should have
+-- Errors:     check_violation for a priority or receiver out of range, which the caller should have
 --             refused: nothing is done
 -- Locks:      clients (shared, try), queues' put locks (of one queue: wait; of several: try)
 -- Tables:     clients, queues, take_states (read), operations (insert, delete), messages, delayed_messages,
@@ -32,9 +32,9 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     partition_keys text[] DEFAULT NULL,  -- per element: the key of its partition; NULL for an element, or for all,
                                          -- without
     middleware_id int DEFAULT NULL,      -- through which middleware; NULL for none
-    OUT errors smallint[],               -- NULL when all elements are done, else per element: NULL when done, -1 (not
-                                         -- executed, try again), CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7),
-                                         -- SESSION_FENCED (20), QUEUE_FULL (25) or NUMBER_REPEATED (36)
+    OUT errors smallint[],               -- NULL when all elements are done, else per element: NULL when done, BUSY (not
+                                         -- executed, try again), CLIENT_NOT_EXISTING, QUEUE_NOT_EXISTING,
+                                         -- SESSION_FENCED, QUEUE_FULL or NUMBER_REPEATED
     OUT message_ids bigint[]             -- per element: the id, rising in the elements' order; 0 where not taken, and
                                          -- the negative id of the message that was put first under the element's key
 )

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION telesto.record_puts(
     numbers bigint[],           -- per request: its number; 0 leaves no record
     method_ids smallint[],      -- per request: the packet
     element_requests int[],     -- per element: its request
-    INOUT errors smallint[],    -- the verdicts; on return NUMBER_REPEATED (36) added
+    INOUT errors smallint[],    -- the verdicts; on return NUMBER_REPEATED added
     INOUT message_ids bigint[]  -- the ids; on return those that remain
 )
 LANGUAGE plpgsql

@@ -2,8 +2,8 @@
 -- Purpose:    Whether a queue may have the dead letter queue that settings name: it must exist, and dead letters must
 --             not come back to where they died, over however many queues.
 -- Returns:
---   smallint                NULL, QUEUE_NOT_EXISTING (7) or INVALID_PARAMETER (12) for one in a ring
--- Errors:     data_exception (22xxx) for what is no id
+--   smallint                NULL, QUEUE_NOT_EXISTING or INVALID_PARAMETER for one in a ring
+-- Errors:     data_exception for what is no id
 -- Locks:      the put lock of queue 0, which stands for all dead letter queues: changes come one after the other
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.check_dead_letter_queue(

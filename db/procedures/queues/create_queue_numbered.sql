@@ -1,6 +1,6 @@
 -- Procedure:  create_queue_numbered
 -- Purpose:    Creates a queue.
--- Errors:     check_violation (23514) for a name out of range, and what set_queue_settings raises
+-- Errors:     check_violation for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)
@@ -12,9 +12,9 @@ CREATE OR REPLACE FUNCTION telesto.create_queue_numbered(
     confirm_numbers bigint[],   -- per confirmed request: its number
     name text,                  -- unique name, 1 to 255 characters
     settings jsonb,             -- what is not as usual, see set_queue_settings; NULL or {} for nothing
-    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE (4),
-                                -- CLIENT_NOT_EXISTING (5), QUEUE_NOT_EXISTING (7) for its dead letter queue,
-                                -- SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint,         -- NULL, BUSY (a takeover is under way: try again), QUEUE_NAME_NOT_UNIQUE,
+                                -- CLIENT_NOT_EXISTING, QUEUE_NOT_EXISTING for its dead letter queue, SESSION_FENCED or
+                                -- NUMBER_REPEATED
     OUT queue_id bigint,        -- the new queue
     OUT missing_queue bigint    -- the queue that does not exist, with QUEUE_NOT_EXISTING
 )

@@ -11,8 +11,8 @@ CREATE OR REPLACE FUNCTION telesto.delete_queue_numbered(
     confirm_sessions bigint[],  -- per confirmed request: its session
     confirm_numbers bigint[],   -- per confirmed request: its number
     queue_id bigint,            -- the queue
-    OUT error smallint          -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint          -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                -- QUEUE_NOT_EXISTING, SESSION_FENCED or NUMBER_REPEATED
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

@@ -3,7 +3,7 @@
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
     queue_id bigint,     -- the queue
-    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING (7)
+    OUT error smallint,  -- NULL or QUEUE_NOT_EXISTING
     OUT settings jsonb   -- the settings by their names
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

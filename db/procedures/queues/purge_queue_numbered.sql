@@ -14,8 +14,8 @@ CREATE OR REPLACE FUNCTION telesto.purge_queue_numbered(
     queue_id bigint,                  -- the queue
     max_rows int,                     -- at most this many messages in this call
     removed_before bigint DEFAULT 0,  -- how many earlier calls of this purge removed, for the record
-    OUT error smallint,               -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                      -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                      -- QUEUE_NOT_EXISTING, SESSION_FENCED or NUMBER_REPEATED
     OUT removed bigint,               -- how many this call removed
     OUT more boolean                  -- whether to call again
 )

@@ -2,7 +2,7 @@
 -- Purpose:    Changes settings of a queue. A setting is a column of queues; `make generate` lists them here.
 -- Returns:
 --   boolean                 whether the queue exists
--- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
+-- Errors:     check_violation, not_null_violation or data_exception for a value that
 --             the setting cannot have
 -- Locks:      the queue's row; calls that put and take only read it and do not wait. History days (shared), which
 --             only the job that opens partitions tries to take

@@ -1,6 +1,6 @@
 -- Procedure:  update_queue_numbered
 -- Purpose:    Changes settings of a queue.
--- Errors:     check_violation (23514), not_null_violation (23502) or data_exception (22xxx) for a value that
+-- Errors:     check_violation, not_null_violation or data_exception for a value that
 --             the setting cannot have
 -- Locks:      client (shared, try), that of check_dead_letter_queue, the queue's row
 -- Tables:     clients (read), queues (update), operations (insert, delete), deliveries (delete)
@@ -12,9 +12,9 @@ CREATE OR REPLACE FUNCTION telesto.update_queue_numbered(
     confirm_numbers bigint[],   -- per confirmed request: its number
     queue_id bigint,            -- the queue
     settings jsonb,             -- what is to change, see set_queue_settings
-    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                -- QUEUE_NOT_EXISTING (7, also for its dead letter queue), INVALID_PARAMETER (12: dead
-                                -- letters would come back), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint,         -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
+                                -- QUEUE_NOT_EXISTING (also for its dead letter queue), INVALID_PARAMETER (dead letters
+                                -- would come back), SESSION_FENCED or NUMBER_REPEATED
     OUT missing_queue bigint    -- the queue that does not exist, with QUEUE_NOT_EXISTING
 )
 LANGUAGE plpgsql SECURITY DEFINER

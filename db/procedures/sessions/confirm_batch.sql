@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION telesto.confirm_batch(
     confirm_sessions bigint[],     -- per confirmation: the session of what is confirmed
     confirm_numbers bigint[],      -- per confirmation: its number
     confirm_message_ids bigint[],  -- per confirmation: one message of a read; 0 for the whole request
-    OUT errors smallint[],         -- per request: NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING
-                                   -- (5) or SESSION_FENCED (20); NULL when all are done
+    OUT errors smallint[],         -- per request: NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING
+                                   -- or SESSION_FENCED; NULL when all are done
     OUT unknown bigint             -- how many confirmations of requests that are done found nothing
 )
 LANGUAGE plpgsql SECURITY DEFINER

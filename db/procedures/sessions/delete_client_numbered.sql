@@ -11,8 +11,8 @@ CREATE OR REPLACE FUNCTION telesto.delete_client_numbered(
     number bigint,              -- the request's number
     confirm_sessions bigint[],  -- per confirmed request: its session
     confirm_numbers bigint[],   -- per confirmed request: its number
-    OUT error smallint,         -- NULL, -1 (another transaction of the client is running: try again),
-                                -- CLIENT_NOT_EXISTING (5), SESSION_FENCED (20) or NUMBER_REPEATED (36)
+    OUT error smallint,         -- NULL, BUSY (another transaction of the client is running: try again),
+                                -- CLIENT_NOT_EXISTING, SESSION_FENCED or NUMBER_REPEATED
     OUT queue_ids bigint[],     -- per message that came back: its queue
     OUT receiver_ids bigint[]   -- per message that came back: for whom; 0 for anyone
 )

@@ -1,8 +1,8 @@
 -- Procedure:  fence_client
 -- Purpose:    The fence of a single request, see fence_requests; also finds a number that was used before.
 -- Returns:
---   smallint                NULL, -1 (a takeover is under way), CLIENT_NOT_EXISTING (5), SESSION_FENCED (20)
---                           or NUMBER_REPEATED (36)
+--   smallint                NULL, BUSY (a takeover is under way), CLIENT_NOT_EXISTING, SESSION_FENCED
+--                           or NUMBER_REPEATED
 -- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      client (shared, try)
 -- Tables:     clients (read), operations (read)

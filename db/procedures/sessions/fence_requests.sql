@@ -9,8 +9,8 @@ CREATE OR REPLACE FUNCTION telesto.fence_requests(
     client_ids bigint[],   -- the client of each request
     sessions bigint[],     -- the session of each request
     OUT passed bigint[],   -- the clients with a request that may go on, sorted
-    OUT errors smallint[]  -- NULL when all requests may go on, else per request: NULL, -1 (a takeover is under way),
-                           -- CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+    OUT errors smallint[]  -- NULL when all requests may go on, else per request: NULL, BUSY (a takeover is under way),
+                           -- CLIENT_NOT_EXISTING or SESSION_FENCED
 )
 LANGUAGE plpgsql
 AS $$

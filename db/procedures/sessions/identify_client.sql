@@ -2,7 +2,7 @@
 -- Purpose:    Opens a new session of a client and so fences its session before: a takeover. What that one
 --             executed is then final; list_unconfirmed_operations and list_unconfirmed_hand_overs show it.
 --             Writes also when the client is gone, which tells one that deletes itself that this was done.
--- Errors:     check_violation (23514) for a token out of range
+-- Errors:     check_violation for a token out of range
 -- Locks:      client (exclusive, try)
 -- Tables:     clients (read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.identify_client(
@@ -14,10 +14,10 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
                                         -- fence the session that a later one opened; NULL when the caller does not
                                         -- count
     wanted_mode smallint DEFAULT NULL,  -- the mode that the client must have; NULL for any
-    OUT error smallint,                 -- NULL, -1 (a transaction of the client is still running: try again),
-                                        -- CLIENT_NOT_EXISTING (5), CLIENT_MODE_PERMISSION_VIOLATION (13: it has another
-                                        -- mode, which is told) or SESSION_FENCED (20: another process has the client,
-                                        -- or a later attempt)
+    OUT error smallint,                 -- NULL, BUSY (a transaction of the client is still running: try again),
+                                        -- CLIENT_NOT_EXISTING, CLIENT_MODE_PERMISSION_VIOLATION (it has another mode,
+                                        -- which is told) or SESSION_FENCED (another process has the client, or a later
+                                        -- attempt)
     OUT client_id bigint,               -- the client
     OUT client_name text,               -- its name
     OUT mode smallint,                  -- 1 FULL, 2 READ_ONLY

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION telesto.list_unconfirmed_operations(
     max_rows int             -- at most this many
 )
 RETURNS TABLE (
-    error smallint,        -- NULL, or in a single row CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+    error smallint,        -- NULL, or in a single row CLIENT_NOT_EXISTING or SESSION_FENCED
     session bigint,        -- the session in which the request was sent
     number bigint,         -- its number
     method_id smallint,    -- its packet

@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION telesto.open_session(
     resume boolean,      -- only if the session now was opened with the same token, so that nobody else has seen, and
                          -- confirmed, what that one executed
     attempt bigint,      -- rises with the attempts of a token; NULL when the caller does not count
-    OUT error smallint,  -- NULL, -1 (a transaction of the client is still running), CLIENT_NOT_EXISTING (5) or
-                         -- SESSION_FENCED (20: not resumed, or an attempt that a later one has overtaken)
+    OUT error smallint,  -- NULL, BUSY (a transaction of the client is still running), CLIENT_NOT_EXISTING or
+                         -- SESSION_FENCED (not resumed, or an attempt that a later one has overtaken)
     OUT session bigint   -- the new session
 )
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
 -- Procedure:  register_client
 -- Purpose:    Creates a client with its first session. Repeated with the token of its session, it opens a new
 --             session of the same client, under the same rules as identify_client.
--- Errors:     check_violation (23514) for a name, mode or token out of range
+-- Errors:     check_violation for a name, mode or token out of range
 -- Locks:      client (exclusive, try) when it exists
 -- Tables:     clients (insert, read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.register_client(
@@ -9,9 +9,9 @@ CREATE OR REPLACE FUNCTION telesto.register_client(
     mode smallint,                -- 1 FULL, 2 READ_ONLY
     token bytea,                  -- random bytes of the caller's choice; NULL never matches
     attempt bigint DEFAULT NULL,  -- rises with the attempts of a token; NULL when the caller does not count
-    OUT error smallint,           -- NULL, -1 (the client's row is in use or just gone: try again),
-                                  -- CLIENT_NAME_NOT_UNIQUE (6), CLIENT_MODE_PERMISSION_VIOLATION (13: repeated with
-                                  -- another mode) or SESSION_FENCED (20: a later attempt was executed)
+    OUT error smallint,           -- NULL, BUSY (the client's row is in use or just gone: try again),
+                                  -- CLIENT_NAME_NOT_UNIQUE, CLIENT_MODE_PERMISSION_VIOLATION (repeated with another
+                                  -- mode) or SESSION_FENCED (a later attempt was executed)
     OUT client_id bigint,         -- the client
     OUT session bigint,           -- its new session
     OUT incarnation text          -- identifies this database

@@ -3,7 +3,7 @@
 --             has not confirmed: the transaction writes, so that its answer waits for a synchronous standby, as the
 --             commits did that it shows.
 -- Returns:
---   smallint                NULL, CLIENT_NOT_EXISTING (5) or SESSION_FENCED (20)
+--   smallint                NULL, CLIENT_NOT_EXISTING or SESSION_FENCED
 -- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.session_error(

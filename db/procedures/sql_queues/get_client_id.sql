@@ -3,7 +3,7 @@
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.get_client_id(
     name text,            -- the name
-    OUT error smallint,   -- NULL or CLIENT_NOT_EXISTING (5)
+    OUT error smallint,   -- NULL or CLIENT_NOT_EXISTING
     OUT client_id bigint  -- the client
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -1,6 +1,6 @@
 -- Procedure:  add_subscription
 -- Purpose:    Adds a subscription from behind the topic's last number on.
--- Errors:     check_violation (23514) for a limit out of range
+-- Errors:     check_violation for a limit out of range
 -- Locks:      the topic (wait)
 -- Tables:     topics (read), subscriptions (read, insert, delete), positions (insert, delete), topic_states (insert, delete)
 CREATE OR REPLACE FUNCTION telesto.add_subscription(

@@ -1,7 +1,7 @@
 -- Procedure:  subscribe_numbered
 -- Purpose:    Subscribes a client to a topic, which is created on its first use. It is owed every message whose
 --             number is drawn after this. A subscription that was dropped for its lag is replaced.
--- Errors:     check_violation (23514) for a name or limit out of range
+-- Errors:     check_violation for a name or limit out of range
 -- Locks:      client (shared, try), the topic (wait)
 -- Tables:     clients (read), topics (read, insert), topic_states (insert, delete), subscriptions (insert, delete),
 --             positions (insert, delete), operations (insert, delete), deliveries (delete)
@@ -15,10 +15,9 @@ CREATE OR REPLACE FUNCTION telesto.subscribe_numbered(
     max_behind bigint,           -- behind by more messages it is lagging; NULL for no such limit
     max_age_ms bigint,           -- when its next message is older, in milliseconds, it is lagging; NULL for none
     drop_lagging boolean,        -- whether it is dropped then
-    OUT error smallint,          -- NULL, -1 (a takeover is under way, or the topic was deleted meanwhile: try again),
-                                 -- CLIENT_NOT_EXISTING (5), SESSION_FENCED (20), ALREADY_SUBSCRIBED (28) or
-                                 -- NUMBER_REPEATED (36)
-    OUT subscription_id bigint,  -- the new subscription; with error 28 the one that there is
+    OUT error smallint,          -- NULL, BUSY (a takeover is under way, or the topic was deleted meanwhile: try again),
+                                 -- CLIENT_NOT_EXISTING, SESSION_FENCED, ALREADY_SUBSCRIBED or NUMBER_REPEATED
+    OUT subscription_id bigint,  -- the new subscription; with ALREADY_SUBSCRIBED the one that there is
     OUT topic_id bigint          -- the topic
 )
 LANGUAGE plpgsql SECURITY DEFINER

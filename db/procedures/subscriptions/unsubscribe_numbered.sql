@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION telesto.unsubscribe_numbered(
     confirm_sessions bigint[],  -- per confirmed request: its session
     confirm_numbers bigint[],   -- per confirmed request: its number
     topic text,                 -- the topic's name
-    OUT error smallint,         -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                -- SESSION_FENCED (20), NOT_SUBSCRIBED (29) or NUMBER_REPEATED (36)
+    OUT error smallint,         -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING, SESSION_FENCED,
+                                -- NOT_SUBSCRIBED or NUMBER_REPEATED
     OUT topic_id bigint         -- the topic; NULL when there is none
 )
 LANGUAGE plpgsql SECURITY DEFINER

@@ -3,7 +3,7 @@
 --             among those for anyone and its own, within its limits.
 -- Locks:      none; the caller holds the queues'
 CREATE OR REPLACE FUNCTION telesto.assign_takes(
-    INOUT verdicts smallint[],     -- with MESSAGE_TOO_LARGE (26) added
+    INOUT verdicts smallint[],     -- with MESSAGE_TOO_LARGE added
     max_messages int[],            -- per request: how many messages at most
     max_bytes int[],               -- per request: how many bytes of bodies at most
     request_queues int[],          -- per request: the index of its queue

@@ -10,9 +10,8 @@ CREATE OR REPLACE FUNCTION telesto.delete_topic_numbered(
     confirm_sessions bigint[],  -- per confirmed request: its session
     confirm_numbers bigint[],   -- per confirmed request: its number
     topic text,                 -- the topic's name
-    OUT error smallint          -- NULL, -1 (a takeover is under way: try again), CLIENT_NOT_EXISTING (5),
-                                -- SESSION_FENCED (20), TOPIC_NOT_EXISTING (30), NUMBER_REPEATED (36) or TOPIC_IN_USE
-                                -- (42)
+    OUT error smallint          -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING, SESSION_FENCED,
+                                -- TOPIC_NOT_EXISTING, NUMBER_REPEATED or TOPIC_IN_USE
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$

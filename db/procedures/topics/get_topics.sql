@@ -4,7 +4,7 @@
 --             topic may be deleted before its lock is had: who has the lock looks whether it is there.
 -- Returns:
 --   bigint[]                per name: the topic
--- Errors:     check_violation (23514) for a name out of range
+-- Errors:     check_violation for a name out of range
 -- Locks:      none of Telesto's; a name that another transaction is creating waits for it
 -- Tables:     topics (read, insert), topic_states (insert)
 CREATE OR REPLACE FUNCTION telesto.get_topics(

@@ -9,8 +9,8 @@ CREATE TYPE telesto.claimed_message AS (
                                   -- is answered; 'reached': puts have reached more partitions
     request int,                  -- the consumer, by its place in the arrays, counted from 1; NULL in a row about the
                                   -- queue
-    error smallint,               -- with 'refused': -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or CONSUMER_NOT_EXISTING (50)
+    error smallint,               -- with 'refused': BUSY (not executed, try again), CLIENT_NOT_EXISTING,
+                                  -- QUEUE_NOT_EXISTING, SESSION_FENCED or CONSUMER_NOT_EXISTING
     consumer_id bigint,           -- with 'ready_elsewhere': the consumer
     lease_id bigint,              -- the lease
     message_id bigint,            -- the message; each consumer's come in their order

@@ -2,9 +2,9 @@
 -- Purpose:    A row of what reads return: a message that was taken, or why a read gets none.
 CREATE TYPE telesto.taken_message AS (
     request int,                  -- the read, counted from 1; one without a row found nothing
-    error smallint,               -- NULL with a message; else -1 (not executed, try again), CLIENT_NOT_EXISTING (5),
-                                  -- QUEUE_NOT_EXISTING (7), SESSION_FENCED (20) or MESSAGE_TOO_LARGE (26)
-    related_id bigint,            -- the message that is too large, with error 26
+    error smallint,               -- NULL with a message; else BUSY (not executed, try again), CLIENT_NOT_EXISTING,
+                                  -- QUEUE_NOT_EXISTING, SESSION_FENCED or MESSAGE_TOO_LARGE
+    related_id bigint,            -- the message that is too large, with MESSAGE_TOO_LARGE
     message_id bigint,            -- the message; each read's come in their order
     queue_id bigint,              -- its queue
     sender_id bigint,             -- who put it
