@@ -69,41 +69,30 @@ class Scalability:
         return self.single.value / self.contention.value if self.contention.significant else None
 
 
-@dataclass(frozen=True, slots=True)
-class Undetermined:
-    """There is no fit worth showing, and why."""
+def fit(customers: Sequence[float], throughput: Sequence[float]) -> Scalability | str:
+    """Fit the law to the throughput of each repetition at each number of customers, or say why not.
 
-    reason: str
-
-
-def fit(customers: Sequence[float], throughput: Sequence[float]) -> Scalability | Undetermined:
-    """Fit the law to the throughput of each repetition at each number of customers.
-
-    Least squares of relative errors, for throughput scatters in proportion to itself; coefficients are not
-    negative. Intervals are those of the linearised problem, with Student's t.
+    Least squares of relative errors, because throughput scatters in proportion to itself. No coefficient is
+    negative. The intervals are those of the linearised problem, with Student's t.
     """
     n, x = np.asarray(customers, np.float64), np.asarray(throughput, np.float64)
     if len(levels := np.unique(n)) < LEVELS_MIN:
-        return Undetermined(
-            f"the law has 3 coefficients: it takes {LEVELS_MIN} levels, and there are {len(levels)}"
-        )
+        return f"the law has 3 coefficients: it takes {LEVELS_MIN} levels, and there are {len(levels)}"
     if np.any(x <= 0) or np.any(n <= 0):
-        return Undetermined("the law needs positive throughput everywhere")
+        return "the law needs positive throughput everywhere"
     found = _least_squares(n, x)
     if found is None:
-        return Undetermined("no coefficients were found with which the law comes near to the measurements")
+        return "no coefficients were found with which the law comes near to the measurements"
     values, errors = found
     if not np.all(np.isfinite(errors)):
-        return Undetermined("different coefficients fit equally well: the levels do not tell them apart")
+        return "different coefficients fit equally well: the levels do not tell them apart"
     reach = stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - len(PARAMETERS)) * errors
     single, contention, coherency = (
         Coefficient(float(value), max(0.0, float(value - by)), float(value + by))
         for value, by in zip(values, reach, strict=True)
     )
     if not single.significant:
-        return Undetermined(
-            "different coefficients fit nearly equally well: measure with fewer customers too, down to one"
-        )
+        return "different coefficients fit nearly equally well: measure with fewer customers too, down to one"
     total = float(np.sum((x - x.mean()) ** 2))
     left = float(np.sum((x - _law(n, *values)) ** 2))
     return Scalability(single, contention, coherency, left / total if total else 0.0)

@@ -86,10 +86,7 @@ CATALOG: Final[dict[str, Entry]] = {
     "rabbitmq-quorum": Entry(
         lambda servers: RabbitPeer("rabbitmq-quorum", servers.rabbitmq(), "quorum"), **_RABBITMQ
     ),
-    "nats": Entry(
-        lambda servers: NatsPeer("nats", servers.nats(False), AT_ONCE),
-        **_NATS,
-    ),
+    "nats": Entry(lambda servers: NatsPeer("nats", servers.nats(False), AT_ONCE), **_NATS),
     "nats-always": Entry(lambda servers: NatsPeer("nats-always", servers.nats(True), AT_ONCE), **_NATS),
     "redis": Entry(
         lambda servers: RedisPeer("redis", servers.redis(), AT_ONCE),

@@ -113,8 +113,6 @@ def load_experiment(
 
 def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
     """Check an experiment and every run of it; raises BadExperimentError."""
-    from telesto.benchmarks.harness.experiment import combinations
-
     try:
         experiment = Experiment(**values)
     except ValidationError as error:
@@ -232,8 +230,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Names the run's directory and its database."""
+        """The name of the run's directory and database."""
         return f"{self.number:04}"
+
+    def as_plain(self) -> dict[str, Any]:
+        """What identifies the run in files, as JSON has it."""
+        names = ("name", "combination", "repetition", "levels", "seed")
+        return {name: getattr(self, name) for name in names}
 
 
 def combinations(experiment: Experiment) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -146,18 +146,5 @@ def _manifest(directory: ExperimentDirectory, origin: Mapping[str, object]) -> d
         "experiment": directory.experiment.model_dump(),
         "seed": directory.seed,
         **origin,
-        "runs": _order(directory.runs),
+        "runs": [run.as_plain() for run in directory.runs],
     }
-
-
-def _order(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": run.name,
-            "combination": run.combination,
-            "repetition": run.repetition,
-            "levels": run.levels,
-            "seed": run.seed,
-        }
-        for run in runs
-    ]

@@ -6,12 +6,13 @@ import asyncio
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from telesto.benchmarks.load.ceiling import CeilingPlan
 from telesto.benchmarks.load.plan import Participant, WorkloadPlan
 from telesto.benchmarks.load.recorder import Records, read_records
 from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
-from telesto.benchmarks.results.analysis import Figures, Window, analyse
+from telesto.benchmarks.results.analysis import Window, analyse
 from telesto.benchmarks.results.audit import (
     NO_IDENTITIES,
     NOTHING,
@@ -35,19 +36,14 @@ from telesto.benchmarks.results.audit import (
 )
 from telesto.benchmarks.results.stored import stored_for_subscription, stored_in_queues
 from telesto.benchmarks.results.tables import Row, Tables
-from telesto.benchmarks.tiers.service import (
-    Middlewares,
-    connected,
-    describe_database,
-    old_snapshot,
-    running_middlewares,
-)
+from telesto.benchmarks.tiers.connection import connected
+from telesto.benchmarks.tiers.service import describe_database, old_snapshot, running_middlewares
 from telesto.benchmarks.tiers.usage import raise_open_files
 
 GENERATOR_MODULE: Final = "telesto.benchmarks.load.generator"
 CEILING_MODULE: Final = "telesto.benchmarks.load.ceiling"
 STATES: Final = "states"
-"""The folder of the clients' durable states, in a run's directory while it goes on."""
+"""The folder of the clients' durable states, in a run's directory while the run lasts."""
 SPARE_FILES: Final = 256
 """Open files that a process needs besides its connections."""
 TAKE_TIMEOUT_S: Final = 5.0
@@ -55,55 +51,62 @@ TAKE_TIMEOUT_S: Final = 5.0
 OnSecond = Callable[[float], None]
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What a run gave.
+async def measure_run(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> dict[str, Any]:
+    """Measure a run on an empty database with Telesto's schema, and write its tables into `directory`.
 
-    Attributes:
-        began_at: the beginning, by this machine's clock.
-        settings: of the database server, as it told them.
-        figures: of the window.
-        tiers: the rows of the table of tiers.
-        tables: the state of Telesto's tables before and after.
-        balance: the audit.
-        errors: failed requests, by operation and error.
-        late: requests of an open loop that found no free slot at their moments.
-        unsent: those whose moments came and that were not sent before the end.
-        redelivered: messages that came marked so.
+    Returns the measured part of `run.json`.
     """
-
-    began_at: datetime
-    settings: dict[str, str]
-    figures: Figures
-    tiers: Sequence[Row]
-    tables: dict[str, list[dict[str, Any]]]
-    balance: Balance
-    errors: dict[str, int] = field(default_factory=dict)
-    late: int = 0
-    unsent: int = 0
-    redelivered: int = 0
-
-
-async def measure_run(run: Run, database_url: str, directory: Path, on_second: OnSecond) -> Outcome:
-    """Carry out a run on an empty database with Telesto's schema; its tables go to `directory`."""
-    with Tables(directory) as tables:
-        return await _measure_run(run, database_url, directory, tables, on_second)
-
-
-async def _measure_run(
-    run: Run, database_url: str, directory: Path, tables: Tables, on_second: OnSecond
-) -> Outcome:
     settings = run.settings
-    environment = middleware_settings(settings)
     raise_limits(settings)
-    async with running_middlewares(database_url, directory, settings.middlewares, environment) as middlewares:
-        prepared = await prepare(settings, middlewares.urls)
-        load = _Load(run, database_url, directory, middlewares, prepared, tables)
-        with_snapshot = old_snapshot(database_url) if settings.old_snapshot else nullcontext()
-        async with with_snapshot:
-            await load.load(on_second)
-    # The middlewares have ended, so that nothing moves any more.
-    return await load.conclude()
+    environment = middleware_settings(settings)
+    state: dict[str, list[dict[str, Any]]] = {}
+    with Tables(directory) as tables:
+        async with running_middlewares(
+            database_url, directory, settings.middlewares, environment
+        ) as middlewares:
+            prepared = await prepare(settings, middlewares.urls)
+            async with old_snapshot(database_url) if settings.old_snapshot else nullcontext():
+                database = await describe_database(database_url)
+                # What the preparation wrote is flushed now, and not during the load.
+                async with connected(database_url) as connection:
+                    await connection.execute("CHECKPOINT")
+                plans = _plans(run, database_url, directory, middlewares.urls, prepared)
+                workers = [await Worker.spawn(module, plan) for module, plan in plans]
+                try:
+                    await asyncio.gather(*(worker.ready() for worker in workers))
+                    pids = [worker.pid for worker in workers]
+                    sampler = Sampler(
+                        database, middlewares, pids, tables, settings.wait_samples_per_s, on_second
+                    )
+                    state["before"] = await sampler.state_of_tables()
+                    begin = time.monotonic() + HEAD_START_S
+                    began_at = datetime.fromtimestamp(time.time() + HEAD_START_S, UTC)
+                    for worker in workers:
+                        await worker.begin(begin)
+                    results = await _sample(sampler, workers, begin, settings.total_s)
+                    state["after"] = await sampler.state_of_tables()
+                finally:
+                    for worker in workers:
+                        await worker.stop()
+        # The middlewares have stopped, so the database no longer changes.
+        paths = [Path(result["records"]) for result in results]
+        records = [read_records(path) for path in paths]
+        window = _window(settings, records, begin)
+        figures = await asyncio.to_thread(analyse, records, begin, window, settings.sample_every, tables)
+        balance = await _balance(settings, database_url, prepared, records, results)
+    for path in paths:
+        path.unlink()
+    shutil.rmtree(directory / STATES, ignore_errors=True)
+    return {
+        "began_at": began_at.isoformat(),
+        "server": dict(database.settings),
+        "figures": asdict(figures),
+        "tiers": tier_figures(sampler.tiers, settings.window),
+        "balance": balance.as_plain(),
+        "errors": dict(sum((Counter(result["errors"]) for result in results), Counter[str]())),
+        **{name: sum(result[name] for result in results) for name in ("late", "unsent", "redelivered")},
+        "tables": state,
+    }
 
 
 class OpenFilesError(Exception):
@@ -111,7 +114,7 @@ class OpenFilesError(Exception):
 
 
 def raise_limits(settings: RunSettings) -> None:
-    """Let this process, and so what it starts, have enough open files; raises OpenFilesError."""
+    """Raise the limit of open files for this process and its children; raises OpenFilesError."""
     limit = raise_open_files(settings.clients + SPARE_FILES)
     if limit < settings.clients + SPARE_FILES:
         raise OpenFilesError(
@@ -119,183 +122,106 @@ def raise_limits(settings: RunSettings) -> None:
         )
 
 
-class _Load:
-    """A run on its way."""
+async def _sample(
+    sampler: Sampler, workers: Sequence[Worker], begin: float, seconds: float
+) -> Sequence[Result]:
+    """Sample until the load ends, which may be early: a drain ends when the backlog is empty."""
+    sampling = asyncio.create_task(sampler.run(begin, begin + seconds))
+    working: asyncio.Future[list[Result]] = asyncio.gather(*(worker.result(seconds) for worker in workers))
+    both: list[asyncio.Future[Any]] = [sampling, working]
+    try:
+        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if sampling in done:
+            sampling.result()
+        results = await working
+    finally:
+        for future in both:
+            future.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+    await sampler.sample_once_more(begin)
+    return results
 
-    def __init__(
-        self,
-        run: Run,
-        database_url: str,
-        directory: Path,
-        middlewares: Middlewares,
-        prepared: Prepared,
-        tables: Tables,
-    ) -> None:
-        self._run = run
-        self._database_url = database_url
-        self._directory = directory
-        self._middlewares = middlewares
-        self._prepared = prepared
-        self._begin = 0.0
-        self._began_at = datetime.now(UTC)
-        self._server_settings: dict[str, str] = {}
-        self._results: list[Result] = []
-        self._written = tables
-        self._tiers: Sequence[Row] = ()
-        self._tables: dict[str, list[dict[str, Any]]] = {}
 
-    async def load(self, on_second: OnSecond) -> None:
-        """Start the generators, sample the tiers while they work, and take their results."""
-        settings = self._run.settings
-        database = await describe_database(self._database_url)
-        self._server_settings = dict(database.settings)
-        await self._checkpoint()
-        workers = [await Worker.spawn(module, plan) for module, plan in self._plans()]
-        try:
-            await asyncio.gather(*(worker.ready() for worker in workers))
-            pids = [worker.pid for worker in workers]
-            sampler = Sampler(
-                database, self._middlewares, pids, self._written, settings.wait_samples_per_s, on_second
-            )
-            self._tables["before"] = await sampler.state_of_tables()
-            self._begin = time.monotonic() + HEAD_START_S
-            self._began_at = datetime.fromtimestamp(time.time() + HEAD_START_S, UTC)
-            for worker in workers:
-                await worker.begin(self._begin)
-            await self._sample(sampler, workers, settings)
-            self._tables["after"] = await sampler.state_of_tables()
-        finally:
-            for worker in workers:
-                await worker.stop()
+def _window(settings: RunSettings, records: Sequence[Records], begin: float) -> Window:
+    """Return the measured part of the load: of a drain everything, up to its last message."""
+    if settings.workload != "drain":
+        return settings.window
+    last = max((float(part["ended"].max()) for part in records if len(part)), default=begin)
+    return Window(0.0, max(last - begin, math.ulp(1.0)))
 
-    async def _sample(self, sampler: Sampler, workers: Sequence[Worker], settings: RunSettings) -> None:
-        """Sampler until the load is over, which may be before its time: a backlog ends when it is drained."""
-        sampling = asyncio.create_task(sampler.run(self._begin, self._begin + settings.total_s))
-        working = asyncio.create_task(_results(workers, settings.total_s))
-        try:
-            done, _ = await asyncio.wait([sampling, working], return_when=asyncio.FIRST_COMPLETED)
-            if sampling in done:
-                sampling.result()
-            self._results = await working
-        finally:
-            for task in (sampling, working):
-                task.cancel()
-            await asyncio.gather(sampling, working, return_exceptions=True)
-        await sampler.sample_once_more(self._begin)
-        self._tiers = sampler.tiers
 
-    async def conclude(self) -> Outcome:
-        """Work on the records and audit."""
-        settings = self._run.settings
-        paths = [Path(result["records"]) for result in self._results]
-        records = [read_records(path) for path in paths]
-        window = self._window(records)
-        figures = await asyncio.to_thread(
-            analyse, records, self._begin, window, settings.sample_every, self._written
+async def _balance(
+    settings: RunSettings,
+    database_url: str,
+    prepared: Prepared,
+    records: Sequence[Records],
+    results: Sequence[Result],
+) -> Balance:
+    doubts = Doubts(
+        *(
+            [identity for result in results for identity in result[name]]
+            for name in ("doubtful", "doubtful_takes")
         )
-        balance = await self._balance(records)
-        errors: dict[str, int] = {}
-        for result in self._results:
-            for name, count in result["errors"].items():
-                errors[name] = errors.get(name, 0) + count
-        for path in paths:
-            path.unlink()
-        shutil.rmtree(self._directory / STATES, ignore_errors=True)
-        return Outcome(
-            began_at=self._began_at,
-            settings=self._server_settings,
-            figures=figures,
-            tiers=self._tiers,
-            tables=self._tables,
-            balance=balance,
-            errors=errors,
-            late=self._sum("late"),
-            unsent=self._sum("unsent"),
-            redelivered=self._sum("redelivered"),
-        )
+    )
+    async with connected(database_url) as connection:
+        if not prepared.subscriptions:
+            stored = await stored_in_queues(connection, prepared.queue_ids)
+            backlog = np.concatenate([NO_IDENTITIES, *prepared.backlogs.values()])
+            return await asyncio.to_thread(balance_of_queues, records, backlog, stored, doubts, settings.keys)
+        total = NOTHING
+        for number, subscription_id in prepared.subscriptions.items():
+            left = await stored_for_subscription(connection, subscription_id)
+            destination = prepared.participants[number].destination
+            publishing = [
+                each.number * settings.in_flight + index
+                for each in prepared.participants
+                if each.destination == destination and each.role == "publisher"
+                for index in range(settings.in_flight)
+            ]
+            published = np.concatenate([published_in(records, publishing), prepared.backlogs[destination]])
+            total += balance_of_topic(records, number * settings.in_flight, published, left, doubts.puts)
+        return total
 
-    def _window(self, records: Sequence[Records]) -> Window:
-        """Return what counts: for a drain all of it, until the last message came."""
-        if self._run.settings.workload != "drain":
-            return self._run.settings.window
-        last = max((float(part["ended"].max()) for part in records if len(part)), default=self._begin)
-        return Window(0.0, max(last - self._begin, math.ulp(1.0)))
 
-    async def _balance(self, records: Sequence[Records]) -> Balance:
-        prepared = self._prepared
-        doubts = Doubts(self._all("doubtful"), self._all("doubtful_takes"))
-        async with connected(self._database_url) as connection:
-            if not prepared.subscriptions:
-                stored = await stored_in_queues(connection, prepared.queue_ids)
-                backlog = np.concatenate([NO_IDENTITIES, *prepared.backlogs.values()])
-                keys = self._run.settings.keys
-                return await asyncio.to_thread(balance_of_queues, records, backlog, stored, doubts, keys)
-            total = NOTHING
-            for number, subscription_id in prepared.subscriptions.items():
-                left = await stored_for_subscription(connection, subscription_id)
-                destination = prepared.participants[number].destination
-                published = np.concatenate(
-                    [published_in(records, self._slots_at(destination)), prepared.backlogs[destination]]
-                )
-                total += balance_of_topic(
-                    records, number * self._run.settings.in_flight, published, left, doubts.puts
-                )
-            return total
-
-    def _slots_at(self, destination: int | str) -> list[int]:
-        """Return the slots of the clients that put to a topic."""
-        slots = self._run.settings.in_flight
-        return [
-            each.number * slots + index
-            for each in self._prepared.participants
-            if each.destination == destination and each.role == "publisher"
-            for index in range(slots)
-        ]
-
-    def _plans(self) -> list[tuple[str, Plan]]:
-        """Return the module and the plan of each process that generates load."""
-        participants, settings = self._prepared.participants, self._run.settings
-        if settings.bare_batch is not None:
-            return [(CEILING_MODULE, asdict(self._ceiling_plan(settings.bare_batch)))]
-        if settings.state:
-            (self._directory / STATES).mkdir()
-        # The rate of an open loop is shared by those who send.
-        senders = max(1, sending(participants))
-        return [
-            (GENERATOR_MODULE, asdict(self._plan(share, index, sending(share) / senders)))
-            for index, share in enumerate(share_out(participants, settings.processes))
-        ]
-
-    def _ceiling_plan(self, batch: int) -> CeilingPlan:
-        settings = self._run.settings
-        return CeilingPlan(
-            database_url=self._database_url,
-            queue_ids=self._prepared.queue_ids,
+def _plans(
+    run: Run, database_url: str, directory: Path, urls: Sequence[str], prepared: Prepared
+) -> list[tuple[str, Plan]]:
+    """Return the module and the plan of each process that generates load."""
+    participants, settings = prepared.participants, run.settings
+    if settings.bare_batch is not None:
+        plan = CeilingPlan(
+            database_url=database_url,
+            queue_ids=prepared.queue_ids,
             with_takes=settings.workload == "put-read",
             clients=settings.clients,
-            batch=batch,
+            batch=settings.bare_batch,
             seconds=settings.total_s,
-            records=str(self._directory / "0.records"),
+            records=str(directory / "0.records"),
             body_bytes=settings.message_bytes,
         )
+        return [(CEILING_MODULE, asdict(plan))]
+    if settings.state:
+        (directory / STATES).mkdir()
+    senders = max(1, sending(participants))
 
-    def _plan(self, participants: Sequence[Participant], index: int, share: float) -> WorkloadPlan:
-        settings = self._run.settings
+    def plan_of(index: int, share: Sequence[Participant]) -> WorkloadPlan:
+        # The senders share the rate of an open loop.
+        rate = settings.rate * sending(share) / senders if settings.rate is not None else 0.0
         return WorkloadPlan(
-            urls=tuple(self._middlewares.urls),
-            participants=tuple(participants),
+            urls=tuple(urls),
+            participants=tuple(share),
             seconds=settings.total_s,
-            records=str(self._directory / f"{index}.records"),
-            seed=self._run.seed + index,
+            records=str(directory / f"{index}.records"),
+            seed=run.seed + index,
             slots=settings.in_flight,
             body_bytes=settings.message_bytes,
             priorities=settings.priority_spread,
             delivery=settings.delivery,
             blocking=settings.client == "blocking",
-            states=str(self._directory / STATES) if settings.state else None,
+            states=str(directory / STATES) if settings.state else None,
             think_s=settings.think_ms / 1000,
             think_spread=settings.think_spread,
-            rate=settings.rate * share if settings.rate is not None and share else None,
+            rate=rate or None,
             arrivals=settings.arrivals,
             read_batch=settings.read_batch,
             fetch_batch=settings.fetch_batch,
@@ -305,18 +231,23 @@ class _Load:
             exhaustible=settings.workload == "drain",
         )
 
-    async def _checkpoint(self) -> None:
-        """Have what the preparation wrote behind us."""
-        async with connected(self._database_url) as connection:
-            await connection.execute("CHECKPOINT")
-
-    def _sum(self, name: str) -> int:
-        return sum(result[name] for result in self._results)
-
-    def _all(self, name: str) -> list[int]:
-        return [identity for result in self._results for identity in result[name]]
+    shares = share_out(participants, settings.processes)
+    return [(GENERATOR_MODULE, asdict(plan_of(index, share))) for index, share in enumerate(shares)]
 
 
-async def _results(workers: Sequence[Worker], seconds: float) -> list[Result]:
-    """Return what the generators give when their load of `seconds` is over."""
-    return list(await asyncio.gather(*(worker.result(seconds) for worker in workers)))
+def tier_figures(rows: Sequence[Row], window: Window) -> dict[str, dict[str, float]]:
+    """Return how many processors each tier used within the window, and its peak memory in bytes."""
+    # CPU seconds and memory of all processes of a tier, by the moment.
+    samples: dict[str, dict[float, tuple[float, float]]] = {}
+    for row in rows:
+        since, tier, _, cpu_s, memory_bytes = cast(tuple[float, str, int, float, int], row)
+        cpu_before, memory_before = samples.setdefault(tier, {}).get(since, (0.0, 0.0))
+        samples[tier][since] = cpu_before + cpu_s, memory_before + memory_bytes
+    figures = {}
+    for tier, of_tier in samples.items():
+        inside = {since: sample for since, sample in of_tier.items() if window.begin <= since <= window.end}
+        counted = inside if len(inside) > 1 else of_tier
+        first, last = min(counted), max(counted)
+        used = (counted[last][0] - counted[first][0]) / (last - first) if last > first else 0.0
+        figures[tier] = {"processors": used, "memory_bytes": max(memory for _, memory in counted.values())}
+    return figures

@@ -182,11 +182,7 @@ def sending(participants: Sequence[Participant]) -> int:
 REGISTERING_AT_ONCE: Final = 32
 PUBLISHING_AT_ONCE: Final = 512
 TOPIC_WORKLOAD: Final = "fan-out"
-_HISTORY: Final = {
-    "none": HistoryMode.NONE,
-    "metadata": HistoryMode.METADATA,
-    "full": HistoryMode.FULL,
-}
+_HISTORY: Final = {"none": HistoryMode.NONE, "metadata": HistoryMode.METADATA, "full": HistoryMode.FULL}
 
 
 @dataclass(slots=True)

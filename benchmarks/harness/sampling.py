@@ -15,7 +15,8 @@ import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
 from telesto.benchmarks.results.tables import Row, Tables
-from telesto.benchmarks.tiers.service import HOST, Database, Middlewares, connected
+from telesto.benchmarks.tiers.connection import connected
+from telesto.benchmarks.tiers.service import HOST, Database, Middlewares
 from telesto.benchmarks.tiers.usage import (
     children,
     cpu_seconds,

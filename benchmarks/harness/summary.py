@@ -98,8 +98,7 @@ def _ratio(runs: Sequence[Result], combinations: Sequence[Sequence[Result]], lev
         return ""
     return str(
         ratio(
-            [run["figures"]["messages_per_s"] for run in paired],
-            [base[run["repetition"]] for run in paired],
+            [run["figures"]["messages_per_s"] for run in paired], [base[run["repetition"]] for run in paired]
         )
     )
 

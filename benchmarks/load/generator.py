@@ -41,13 +41,7 @@ class BlockingClient:
         self._client.connect(name=name, existing="use")
 
     async def put_message(
-        self,
-        queue_id: int,
-        body: bytes,
-        *,
-        priority: int,
-        receiver_id: int | None,
-        partition_key: str | None,
+        self, queue_id: int, body: bytes, *, priority: int, receiver_id: int | None, partition_key: str | None
     ) -> int:
         """Put one message."""
         return self._client.put_message(

@@ -118,15 +118,7 @@ class Recorder:
     ) -> None:
         """Keep an operation that succeeded."""
         self._buffer += _PACKED.pack(
-            identity,
-            ended,
-            ended - intended,
-            ended - sent,
-            age,
-            slot,
-            operation,
-            priority,
-            redelivered,
+            identity, ended, ended - intended, ended - sent, age, slot, operation, priority, redelivered
         )
         if redelivered:
             self.redelivered += 1

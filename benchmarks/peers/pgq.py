@@ -10,7 +10,8 @@ from typing import Final
 import asyncpg
 
 from telesto.benchmarks.peers.interface import Address, Client, Sink
-from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer, connected
+from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer
+from telesto.benchmarks.tiers.connection import connected
 
 CONSUMER: Final = "worker"
 BETWEEN_TICKS_S: Final = 0.005

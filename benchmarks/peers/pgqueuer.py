@@ -12,7 +12,8 @@ from typing import Any, Final
 import asyncpg
 
 from telesto.benchmarks.peers.interface import WAIT_S, Address, Client, Sink
-from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer, connected
+from telesto.benchmarks.peers.postgres import PostgresClient, PostgresPeer
+from telesto.benchmarks.tiers.connection import connected
 
 BATCH: Final = 100
 

@@ -1,44 +1,20 @@
-"""PostgreSQL servers, as Telesto's own and with the same settings, and what the peers that live in one
-share.
-"""
+"""PostgreSQL servers with the settings of Telesto's own, and what the peers in PostgreSQL share."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from telesto.benchmarks.peers.interface import Address, Peer, PeerUnavailableError
+from telesto.benchmarks.tiers.connection import connected, settings_of
 
 if TYPE_CHECKING:
     from telesto.db.embedded.server import EmbeddedServer
-
-
-_SHOWN: Final = (
-    "server_version",
-    "fsync",
-    "synchronous_commit",
-    "full_page_writes",
-    "wal_sync_method",
-    "wal_compression",
-    "shared_buffers",
-    "max_wal_size",
-)
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to a database, for one block."""
-    connection = await asyncpg.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 class PostgresServer:
@@ -84,7 +60,7 @@ class PostgresServer:
 async def described(url: str) -> dict[str, str]:
     """Return the version and the settings of a server that matter for figures."""
     async with connected(url) as connection:
-        shown = {name: str(await connection.fetchval(f"SHOW {name}")) for name in _SHOWN}
+        shown = await settings_of(connection)
     version = shown.pop("server_version")
     settings = ", ".join(f"{name} = {value}" for name, value in shown.items())
     return {"PostgreSQL": f"{version}; Telesto's settings for an embedded server: {settings}"}

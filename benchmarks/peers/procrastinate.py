@@ -9,7 +9,8 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from telesto.benchmarks.peers.interface import Address, Client, Sink
-from telesto.benchmarks.peers.postgres import PostgresPeer, connected
+from telesto.benchmarks.peers.postgres import PostgresPeer
+from telesto.benchmarks.tiers.connection import connected
 
 CONCURRENCY: Final = 4
 TASK: Final = "bench"

@@ -76,7 +76,7 @@ class TelestoPeer(Peer):
 
     async def left(self, queue: str) -> list[bytes]:
         """Read the tables: what waits, and what was handed over and not confirmed."""
-        from telesto.benchmarks.peers.postgres import connected
+        from telesto.benchmarks.tiers.connection import connected
 
         async with self._client() as client:
             queue_id = (await client.get_queue_by_name(queue)).queue_id

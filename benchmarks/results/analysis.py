@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
@@ -57,10 +57,6 @@ class Figures:
     change: float | None = None
     rates: dict[str, float] = field(default_factory=dict)
     latencies: dict[str, dict[str, Latencies]] = field(default_factory=dict)
-
-    def as_plain(self) -> dict[str, Any]:
-        """Return them as JSON has them."""
-        return asdict(self)
 
 
 def analyse(

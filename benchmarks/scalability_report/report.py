@@ -21,7 +21,7 @@ from telesto.benchmarks.scalability_report.stations_section import (
     processors_part,
     stations_part,
 )
-from telesto.benchmarks.scalability_report.sweep import STEPS, Sweep, measure, sweeps_of
+from telesto.benchmarks.scalability_report.sweep import STEPS, Sweep, measure, messages, percentile, sweeps_of
 from telesto.benchmarks.scalability_report.throughput import CUSTOMERS, law_part, throughput_part
 from telesto.benchmarks.spark.failures import explained_failures
 
@@ -110,9 +110,8 @@ def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = 
 
 def _conclusion(sweep: Sweep) -> Finding:
     """What came of a sweep, in a sentence."""
-    best = max(sweep.levels, key=lambda level: level.value_of(lambda run: run.messages_per_s))
-    most = best.value_of(lambda run: run.messages_per_s)
-    first = sweep.levels[0].value_of(lambda run: run.messages_per_s)
+    best = sweep.best
+    most, first = best.value_of(messages), sweep.levels[0].value_of(messages)
     station = busiest(best, sweep)
     text = f"{sweep.name}: most throughput at {best.value:g}, {three_digits(most)} messages per second"
     if first and best is not sweep.levels[0]:
@@ -125,17 +124,14 @@ def _conclusion(sweep: Sweep) -> Finding:
 
 def _summary(sweeps: Sequence[Sweep]) -> list[tuple[str, str]]:
     """The figures at the top: those of the first sweep, where there are several."""
-    first = sweeps[0]
-    best = max(first.levels, key=lambda level: level.value_of(lambda run: run.messages_per_s))
+    first, best = sweeps[0], sweeps[0].best
     runs = sum(len(level.runs) for sweep in sweeps for level in sweep.levels)
-    most = best.value_of(lambda run: run.messages_per_s)
-    p99 = best.value_of(lambda run: run.response_s["p99_s"])
     return [
         ("runs", f"{runs:,}"),
         ("curves", f"{len(sweeps):,}"),
-        ("messages per second at most", three_digits(most)),
+        ("messages per second at most", three_digits(best.value_of(messages))),
         (f"{first.factor} there", f"{best.value:g}"),
-        ("p99 there", f"{p99 * 1000:,.3g} ms"),
+        ("p99 there", f"{best.value_of(percentile('p99_s')) * 1000:,.3g} ms"),
     ]
 
 

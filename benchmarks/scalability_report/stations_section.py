@@ -9,15 +9,7 @@ from typing import Final
 from telesto.benchmarks.analysis.queueing import Station, deviation
 from telesto.benchmarks.pages.section import Field, Figures, Kind, Row, Section, columns, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
-from telesto.benchmarks.scalability_report.sweep import (
-    PHASES,
-    TIERS,
-    Level,
-    Measured,
-    Sweep,
-    messages,
-    stations_of,
-)
+from telesto.benchmarks.scalability_report.sweep import PHASES, TIERS, Level, Measured, Sweep, stations_of
 
 US_PER_S: Final = 1e6
 MS_PER_S: Final = 1e3
@@ -139,7 +131,7 @@ def phases_part(sweep: Sweep) -> Section | None:
 
 def _limiting(sweep: Sweep) -> str:
     """The station that limits at the level with most throughput, and how sure that is."""
-    top = max(sweep.levels, key=lambda level: level.value_of(messages))
+    top = sweep.best
     station = busiest(top, sweep)
     if station is None:
         return ""

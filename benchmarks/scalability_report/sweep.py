@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Final
 
@@ -35,11 +35,10 @@ CALL_COUNTERS: Final = {
 _US_PER_S: Final = 1e6
 
 
-def response_times(histograms: DataFrame, shown: DataFrame) -> DataFrame:
-    """The response time of each run, over several operations: `run` and what `latencies.merged` gives.
-
-    `shown` says which operations of a run count: `run`, `operation`.
-    """
+def response_times(histograms: DataFrame, operations: Mapping[str, Sequence[str]]) -> DataFrame:
+    """The response time of each run, over its `operations`: `run` and what `latencies.merged` gives."""
+    rows = [(run, operation) for run, names in operations.items() for operation in names]
+    shown = histograms.sparkSession.createDataFrame(rows, "run string, operation string")
     wanted = histograms.where(F.col("measure") == "latency").join(F.broadcast(shown), ["run", "operation"])
     return merged(wanted, ["run"]).drop("encoded")
 
@@ -93,12 +92,6 @@ def calls_per_s(metrics: DataFrame) -> DataFrame:
     ]
     kinds = rates.groupBy("run", F.col("label").alias("kind")).agg(*columns)
     return kinds.where(F.col("requests") > 0)
-
-
-def shown_operations(spark_frame: DataFrame, operations: Mapping[str, Sequence[str]]) -> DataFrame:
-    """The operations of each run as a frame for `response_times`: `run`, `operation`."""
-    rows = [(run, operation) for run, names in operations.items() for operation in names]
-    return spark_frame.sparkSession.createDataFrame(rows, "run string, operation string")
 
 
 BLOCKING: Final = ("put", "take", "request", "reply", "publish", "get")
@@ -256,6 +249,11 @@ class Sweep:
         """The levels."""
         return [level.value for level in self.levels]
 
+    @property
+    def best(self) -> Level:
+        """The level with the highest throughput."""
+        return max(self.levels, key=lambda level: level.value_of(messages))
+
 
 def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: None) -> dict[str, Measured]:
     """Read what was measured of every whole run, by its name.
@@ -266,7 +264,7 @@ def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: 
     cuts = cuts_of(runs)
     operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.whole}
     histograms = inside(runs.table(spark, "histograms"), cuts, "second")
-    times = response_times(histograms, shown_operations(histograms, operations)).collect()
+    times = response_times(histograms, operations).collect()
     step()
     phases = inside(runs.table(spark, "phases"), cuts, "since_s").cache()
     try:
@@ -370,7 +368,7 @@ def _measured(
         raise RunsError(
             f"run {run.name} has no latencies of {told(operations)} in the part that counts: too short?"
         )
-    by_kind = {line["kind"]: line for line in lines}
+    by_kind = {line["kind"]: (line["alone_s"], line["each_s"]) for line in lines}
     return Measured(
         settings=run.settings,
         messages_per_s=float(result["figures"]["messages_per_s"]),
@@ -379,13 +377,7 @@ def _measured(
         processors={tier: float(result["tiers"].get(tier, {}).get("processors", 0.0)) for tier in TIERS},
         phases={row["kind"]: row for row in means},
         calls={
-            row["kind"]: Calls(
-                row["requests"],
-                row["calls"],
-                row["busy"],
-                by_kind.get(row["kind"], {}).get("alone_s"),
-                by_kind.get(row["kind"], {}).get("each_s"),
-            )
+            row["kind"]: Calls(row["requests"], row["calls"], row["busy"], *by_kind.get(row["kind"], ()))
             for row in calls
         },
         unsent=int(result["unsent"]),
@@ -447,13 +439,12 @@ def stations_of(level: Level, sweep: Sweep) -> list[Station]:
         for station in run.stations(sweep.processors):
             by_name.setdefault(station.name, []).append(station)
     return [
-        Station(
-            name,
-            same[0].servers,
-            fmean(each.busy for each in same),
-            fmean(each.throughput_per_s for each in same),
+        replace(
+            same[0],
+            busy=fmean(each.busy for each in same),
+            throughput_per_s=fmean(each.throughput_per_s for each in same),
         )
-        for name, same in by_name.items()
+        for same in by_name.values()
     ]
 
 

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final
 
 from telesto.benchmarks.analysis.queueing import Bounds, Queue, Station
-from telesto.benchmarks.analysis.scalability_law import Scalability, Undetermined, fit
+from telesto.benchmarks.analysis.scalability_law import Scalability, fit
 from telesto.benchmarks.pages.section import (
     Field,
     Figures,
@@ -63,7 +63,7 @@ def limits_of(sweep: Sweep) -> Limits | None:
     more requests at a time when there are more. D is the response time at the lowest level, so what waiting
     there is at that level is in it.
     """
-    top = max(sweep.levels, key=lambda level: level.value_of(messages))
+    top = sweep.best
     stations = [station for station in stations_of(top, sweep) if not station.name.startswith(models.CALLS)]
     if not stations or max(station.busy for station in stations) <= 0:
         return None
@@ -73,7 +73,7 @@ def limits_of(sweep: Sweep) -> Limits | None:
     return Limits(Bounds(demand_s, 1 / station.limit_per_s, think_s), station, top.value)
 
 
-def fitted(sweep: Sweep) -> Scalability | Undetermined:
+def fitted(sweep: Sweep) -> Scalability | str:
     """The Universal Scalability Law of a sweep over clients, from every repetition."""
     runs = [run for level in sweep.levels for run in level.runs]
     return fit([run.customers for run in runs], [run.messages_per_s for run in runs])
@@ -135,10 +135,8 @@ def law_part(sweep: Sweep) -> Section:
         "of relative errors."
     )
     law = fitted(sweep)
-    if isinstance(law, Undetermined):
-        return Section(
-            "Scalability law", f"{meaning} There is no fit: {law.reason}.", figures_of("law", fields, [])
-        )
+    if isinstance(law, str):
+        return Section("Scalability law", f"{meaning} There is no fit: {law}.", figures_of("law", fields, []))
     told = (
         ("λ", law.single, "messages per second of one client alone"),
         ("σ", law.contention, "share that waits for others (contention)"),
@@ -174,8 +172,8 @@ def _throughput_meaning(sweep: Sweep) -> str:
     )
 
 
-def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | Undetermined | None) -> str:
-    best = max(sweep.levels, key=lambda level: level.value_of(messages))
+def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | str | None) -> str:
+    best = sweep.best
     said = [f"The most is {three_digits(best.value_of(messages))} messages per second at {best.value:g}."]
     if limits is not None:
         per = customers_of_client(sweep)
@@ -186,8 +184,8 @@ def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | 
             f"{three_digits(limits.bounds.capacity_per_s * messages_per_operation(sweep))}"
             f" messages per second, with what a message needed at {limits.level:g}."
         )
-    if isinstance(law, Undetermined):
-        said.append(f"The scalability law is not drawn: {law.reason}.")
+    if isinstance(law, str):
+        said.append(f"The scalability law is not drawn: {law}.")
     if sweep.open and sweep.factor == OFFERED:
         said.append(
             "M/M/m is drawn as far as it has a steady state, with the processor time that an operation needs "
@@ -224,8 +222,8 @@ def _throughput_figures(sweep: Sweep) -> Figures:
 
 def _open_model(sweep: Sweep) -> dict[str, Callable[[float], float]]:
     """M/M/m of the processors, with the demand at the greatest load, and what the least took besides."""
-    lowest, top = sweep.levels[0], max(sweep.levels, key=lambda level: level.value_of(messages))
-    found = [station for station in stations_of(top, sweep) if station.name == models.PROCESSORS]
+    lowest = sweep.levels[0]
+    found = [station for station in stations_of(sweep.best, sweep) if station.name == models.PROCESSORS]
     if not found or found[0].busy <= 0:
         return {}
     service, servers = found[0].demand_s, found[0].servers

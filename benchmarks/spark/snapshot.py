@@ -158,12 +158,7 @@ def _server_of(connection: psycopg.Connection) -> Server:
     if info.host.startswith(("/", "@")):
         raise SourceError("Spark reads over TCP and the URL leads to a socket; name a host in it")
     return Server(
-        info.hostaddr or info.host,
-        info.port,
-        info.dbname,
-        info.user,
-        info.password,
-        info.get_parameters(),
+        info.hostaddr or info.host, info.port, info.dbname, info.user, info.password, info.get_parameters()
     )
 
 

@@ -14,7 +14,7 @@ other is refused, unless told that the new primary had everything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -37,32 +37,16 @@ BATCH_ROWS = 5_000
 
 FAIL, CONTINUE = "fail", "continue"
 
-#: Of the history: the column, Spark's type, and the SQL that gives it.
-COLUMNS = (
-    ("message_id", "bigint", "message_id"),
-    ("queue_id", "bigint", "queue_id"),
-    ("sender_id", "bigint", "sender_id"),
-    ("receiver_id", "bigint", "receiver_id"),
-    ("context", "bigint", "context"),
-    ("client_id", "bigint", "client_id"),
-    ("session", "bigint", "session"),
-    ("number", "bigint", "number"),
-    ("consumer_id", "bigint", "consumer_id"),
-    ("time_of_arrival", "timestamp", "time_of_arrival"),
-    ("handed_over_at", "timestamp", "handed_over_at"),
-    ("ended_at", "timestamp", "ended_at"),
-    ("transaction_id", "bigint", "transaction_id"),
-    ("ending", "string", "ending::text"),
-    ("put_through", "int", "put_through"),
-    ("handed_over_through", "int", "handed_over_through"),
-    ("attempt", "int", "attempt"),
-    ("priority", "smallint", "priority"),
-    ("redelivered", "boolean", "redelivered"),
-    ("reason", "string", "reason"),
-    ("body", "binary", "body"),
+SCHEMA = (
+    "message_id bigint, queue_id bigint, sender_id bigint, receiver_id bigint, context bigint, "
+    "client_id bigint, session bigint, number bigint, consumer_id bigint, time_of_arrival timestamp, "
+    "handed_over_at timestamp, ended_at timestamp, transaction_id bigint, ending string, put_through int, "
+    "handed_over_through int, attempt int, priority smallint, redelivered boolean, reason string, "
+    "body binary"
 )
-SCHEMA = ", ".join(f"{name} {kind}" for name, kind, _ in COLUMNS)
-TABLE = Table("history", {name: sql for name, _, sql in COLUMNS}, tuple(name for name, _, _ in COLUMNS))
+COLUMNS = dict(column.split() for column in SCHEMA.split(", "))
+"""The columns of the history, and their types in Spark."""
+TABLE = Table("history", {name: name for name in COLUMNS}, tuple(COLUMNS))
 """What a stream reads."""
 
 # A primary tells its timeline by the name of its log; a standby by what it last received or restored.
@@ -75,8 +59,9 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
             ELSE ('x' || lpad(substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), 8, '0'))::bit(32)::int
        END
 """
+_SELECTED = ", ".join(f"{name}::text" if kind == "string" else name for name, kind in COLUMNS.items())
 ROWS = f"""
-SELECT {", ".join(expression for _, _, expression in COLUMNS)} FROM telesto.history
+SELECT {_SELECTED} FROM telesto.history
 WHERE transaction_id >= %s AND transaction_id < %s
 """
 
@@ -101,15 +86,6 @@ class Standing:
         row = connection.execute(_STANDING).fetchone()
         assert row is not None
         return cls(*row)
-
-    @classmethod
-    def from_offset(cls, offset: dict[str, Any]) -> Standing:
-        """Read what Spark has kept."""
-        return cls(int(offset["transaction_id"]), str(offset["system"]), int(offset["timeline"]))
-
-    def as_offset(self) -> dict[str, Any]:
-        """What Spark keeps."""
-        return {"transaction_id": self.transaction_id, "system": self.system, "timeline": self.timeline}
 
 
 @dataclass
@@ -160,7 +136,7 @@ class HistoryReader(DataSourceStreamReader):
         with connected(self._url) as connection:
             require_readable(connection, [TABLE])
             now = Standing.of(connection)
-        return Standing(0, now.system, now.timeline).as_offset()
+        return asdict(replace(now, transaction_id=0))
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: object = None
@@ -168,11 +144,11 @@ class HistoryReader(DataSourceStreamReader):
         """All transactions before it are over. What later releases of Spark ask changes nothing."""
         with connected(self._url) as connection:
             require_readable(connection, [TABLE])
-            return Standing.of(connection).as_offset()
+            return asdict(Standing.of(connection))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Share out a turn. Raises SourceError when the database is not that of the last turn."""
-        first, last = Standing.from_offset(start), Standing.from_offset(end)
+        first, last = Standing(**start), Standing(**end)
         self._require_same(first, last)
         count = max(0, last.transaction_id - first.transaction_id)
         parts = min(self._parts, count)
@@ -244,7 +220,7 @@ def _as_arrow(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         "binary": pa.binary(),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }
-    fields = [pa.field(name, kinds[kind]) for name, kind, _ in COLUMNS]
+    fields = [pa.field(name, kinds[kind]) for name, kind in COLUMNS.items()]
     columns = [
         pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), fields, strict=True)
     ]

@@ -59,14 +59,12 @@ def _microseconds(time: str) -> str:
 
 
 _BYTES = "octet_length(body)"
-# What all tables with messages tell about one, in one form.
+# What every table of messages tells about a message, in one form.
 _MESSAGE = {
-    "queue_id": "queue_id",
-    "message_id": "message_id",
-    "sender_id": "sender_id",
-    "priority": "priority",
-    "attempt": "attempt",
-    "time_of_arrival": "time_of_arrival",
+    **{
+        name: name
+        for name in ("queue_id", "message_id", "sender_id", "priority", "attempt", "time_of_arrival")
+    },
     "bytes": _BYTES,
 }
 
@@ -81,18 +79,8 @@ def _messages(name: str, *more: str) -> Table:
 
 
 _HISTORY = (
-    "message_id",
-    "queue_id",
-    "sender_id",
-    "receiver_id",
-    "client_id",
-    "consumer_id",
-    "time_of_arrival",
-    "handed_over_at",
-    "ended_at",
-    "attempt",
-    "priority",
-    "redelivered",
+    *("message_id", "queue_id", "sender_id", "receiver_id", "client_id", "consumer_id", "time_of_arrival"),
+    *("handed_over_at", "ended_at", "attempt", "priority", "redelivered"),
 )
 
 TABLES = {
@@ -108,23 +96,12 @@ TABLES = {
         _messages("dead_letters", "reason", "died_at"),
         Table(
             "staged_messages",
-            {
-                "queue_id": "queue_id",
-                "message_id": "staged_id",
-                "sender_id": "sender_id",
-                "priority": "priority",
-                "attempt": "0",
-                "time_of_arrival": "staged_at",
-                "bytes": _BYTES,
-            },
+            {**_MESSAGE, "message_id": "staged_id", "attempt": "0", "time_of_arrival": "staged_at"},
             ("queue_id", "staged_id", "sender_id", "priority", "staged_at", "body"),
         ),
         Table(
             "history",
-            {
-                **{column: column for column in _HISTORY},
-                "ending": "ending::text",
-            },
+            {**{column: column for column in _HISTORY}, "ending": "ending::text"},
             (*_HISTORY, "ending"),
         ),
         _plain("consumers", "queue_id", "consumer_id", "client_id", "middleware_id", "joined_at"),

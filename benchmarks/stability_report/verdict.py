@@ -249,13 +249,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def trends_of_run(
-    throughput: Rows,
-    latency: Rows,
-    backlog: Rows,
-    processors: Rows,
-    memory: Rows,
-    log: Rows,
-    levels: Rows,
+    throughput: Rows, latency: Rows, backlog: Rows, processors: Rows, memory: Rows, log: Rows, levels: Rows
 ) -> dict[str, Trend]:
     """Test the series of METRICS that a run has; each of the arguments holds coarse intervals that count."""
     series = [

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
-
+from telesto.benchmarks.tiers.connection import connected, settings_of
 from telesto.benchmarks.tiers.usage import parent_of
 from telesto.db import schema
 from telesto.db.embedded.server import EmbeddedServer
@@ -62,10 +61,9 @@ class Databases:
         """Return the URL of a database of the server."""
         return with_database(self._server_url, name)
 
-    async def _execute(self, *statements: str) -> None:
+    async def _execute(self, statement: str) -> None:
         async with connected(self._server_url) as connection:
-            for statement in statements:
-                await connection.execute(statement)
+            await connection.execute(statement)
 
 
 def with_database(url: str, name: str) -> str:
@@ -86,23 +84,6 @@ HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
-SHOWN_SETTINGS: Final = (
-    "server_version",
-    "fsync",
-    "synchronous_commit",
-    "full_page_writes",
-    "shared_buffers",
-)
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to a database, for one block."""
-    connection = await asyncpg.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 class MiddlewareFailedError(Exception):
@@ -134,7 +115,7 @@ async def describe_database(url: str) -> Database:
     """Find the postmaster of a PostgreSQL on this machine, and the settings that matter for figures."""
     async with connected(url) as connection:
         backend: int = await connection.fetchval("SELECT pg_backend_pid()")
-        settings = {name: str(await connection.fetchval(f"SHOW {name}")) for name in SHOWN_SETTINGS}
+        settings = await settings_of(connection)
         postmaster = parent_of(backend)
     if not postmaster:
         raise NotLocalError("PostgreSQL does not run on this machine: its CPU seconds cannot be read")

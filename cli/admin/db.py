@@ -23,8 +23,7 @@ DataDirectory = Annotated[
 ]
 
 Moved = Annotated[
-    bool,
-    typer.Option("--moved", help="The data is complete, and only where it is has changed (pg_upgrade)."),
+    bool, typer.Option("--moved", help="The data is complete, and only where it is has changed (pg_upgrade).")
 ]
 SURE_THAT_RESTORED = "Give the database a new identity? Clients lose what they know about requests in doubt."
 SURE_THAT_MOVED = "Is the data complete? If anything is missing, clients will draw wrong conclusions."
@@ -88,22 +87,16 @@ def current(
     if as_json:
         output.print_json(
             {
-                "revision": status.revision,
-                "head": status.head,
-                "edition": status.edition,
-                "expected_edition": status.expected_edition,
-                "up_to_date": status.up_to_date,
-                "elsewhere": status.elsewhere,
+                **{
+                    name: getattr(status, name)
+                    for name in ("revision", "head", "edition", "expected_edition", "up_to_date", "elsewhere")
+                },
                 "usable": usable,
             }
         )
     else:
         output.print_properties(
-            {
-                "revision": status.revision,
-                "revision of this release": status.head,
-                "state": _state(status),
-            }
+            {"revision": status.revision, "revision of this release": status.head, "state": _state(status)}
         )
     return ExitCode.DONE if usable else ExitCode.SCHEMA
 

@@ -16,8 +16,7 @@ PREVIEW_LENGTH_MAX = 60
 LIMIT = 20
 
 MessageIds = Annotated[
-    list[int] | None,
-    typer.Argument(metavar="[MESSAGE_ID]...", help="The ids of the dead letters.", min=1),
+    list[int] | None, typer.Argument(metavar="[MESSAGE_ID]...", help="The ids of the dead letters.", min=1)
 ]
 All = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
 

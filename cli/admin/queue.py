@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,18 +110,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             {
                 "queue_id": queue.queue_id,
                 "name": queue.name,
-                "depth": statistics.depth,
-                "directed_depth": statistics.directed_depth,
-                "ready": statistics.ready,
-                "delayed": statistics.delayed,
-                "backing_off": statistics.backing_off,
-                "keyed": statistics.keyed,
-                "leased": statistics.leased,
-                "dead": statistics.dead,
-                "oldest_age": statistics.oldest_age,
-                "exact": statistics.exact,
-                "put_total": statistics.put_total,
-                "taken_total": statistics.taken_total,
+                **asdict(statistics),
                 **as_dict(settings, dead_letter_queue),
             }
         )
@@ -178,15 +169,11 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete a queue and its messages."""
-    from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.terminal.asking import ask
-
-    with connected(url, client_name) as client:
-        queue = find_queue(client, name)
-        ask(yes, f"Delete the queue {name} and the {_messages(_depth(client, queue))} in it?")
-        client.delete_queue(queue.queue_id)
+    question = "Delete the queue {name} and the {messages} in it?"
+    with _after_asking(yes, question, name, url, client_name) as (client, queue_id):
+        client.delete_queue(queue_id)
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name})
+        output.print_json({"queue_id": queue_id, "name": name})
     else:
         output.print_line(f"deleted the queue {name}")
 
@@ -199,17 +186,27 @@ def purge(
     as_json: Json = False,
 ) -> None:
     """Remove all messages that wait in a queue; the queue stays."""
+    question = "Remove {messages} from the queue {name}?"
+    with _after_asking(yes, question, name, url, client_name) as (client, queue_id):
+        removed = client.purge_queue(queue_id)
+    if as_json:
+        output.print_json({"queue_id": queue_id, "name": name, "removed": removed})
+    else:
+        output.print_line(f"removed {_messages(removed)} from {name}")
+
+
+@contextmanager
+def _after_asking(
+    yes: bool, question: str, name: str, url: str, client_name: str | None
+) -> Iterator[tuple[TelestoClient, int]]:
+    """Ask about a queue and the messages that wait in it; then give a client and the queue's id."""
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.terminal.asking import ask
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        ask(yes, f"Remove {_messages(_depth(client, queue))} from the queue {name}?")
-        removed = client.purge_queue(queue.queue_id)
-    if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name, "removed": removed})
-    else:
-        output.print_line(f"removed {_messages(removed)} from {name}")
+        ask(yes, question.format(name=name, messages=_messages(_depth(client, queue))))
+        yield client, queue.queue_id
 
 
 def _depth(client: TelestoClient, queue: Queue) -> int:

@@ -34,11 +34,5 @@ def _bodies(text: Path, share: int, shares: int) -> Iterator[bytes]:
 
 if __name__ == "__main__":
     task = task_of_this_process()
-    produce(
-        task["url"],
-        task["name"],
-        int(task["queue_id"]),
-        Path(task["text"]),
-        int(task["share"]),
-        int(task["shares"]),
-    )
+    share, shares = int(task["share"]), int(task["shares"])
+    produce(task["url"], task["name"], int(task["queue_id"]), Path(task["text"]), share, shares)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
 
 if TYPE_CHECKING:
+    from telesto.benchmarks.pages.page import Report
     from telesto.benchmarks.spark.tables import Table
 
 EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java 17 or later"
@@ -92,33 +93,26 @@ def service(
     and a standby is the better source.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.service_report.report import STEPS, service_report
-        from telesto.benchmarks.spark.session import parse_settings, require_setup, spark_session
+        from telesto.benchmarks.spark.session import require_setup, spark_session
         from telesto.benchmarks.spark.tables import TABLES
         from telesto.cli.admin.database import database_for, explained_errors
-        from telesto.cli.terminal.progress import progress_of
 
-        require_place(out, replace)
-        settings = parse_settings(spark or [])
+        settings = _checked(out, replace, spark)
         require_setup(driver_jar)
         with (
             database_for(database_url, data_dir) as url,
             explained_errors(url),
             _readable(url, TABLES.values()),
             spark_session(settings, driver_jar) as session,
-            progress_of("reading and computing", STEPS) as progress,
         ):
-            report = service_report(
-                session,
-                url,
-                warn=output.print_error,
-                step=lambda: progress.advance(1),
-                hold_warning_s=hold_warning,
+            _write(
+                out,
+                STEPS,
+                lambda step: service_report(
+                    session, url, warn=output.print_error, step=step, hold_warning_s=hold_warning
+                ),
             )
-        write_report(report, out)
-    output.print_line(report.as_text())
-    output.print_line(f"written to {out / PAGE}")
 
 
 def stability(
@@ -155,39 +149,25 @@ def stability(
     stalls, and a verdict with the numbers behind it.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
-        from telesto.benchmarks.spark.session import parse_settings, require_java, spark_session
+        from telesto.benchmarks.spark.session import spark_session
         from telesto.benchmarks.stability_report.report import STEPS, stability_report
         from telesto.benchmarks.stability_report.verdict import Limits
-        from telesto.cli.terminal.progress import progress_of
 
-        require_place(out, replace)
-        settings = parse_settings(spark or [])
-        found = open_runs(runs)
-        require_java()
-        with (
-            progress_of("reading and computing", STEPS) as progress,
-            spark_session(settings, database=False) as session,
-        ):
-            report = stability_report(
-                session, found, Limits(tolerance / 100, stall_below / 100), lambda: progress.advance(1)
-            )
-        write_report(report, out)
-    output.print_line(report.as_text())
-    output.print_line(f"written to {out / PAGE}")
+        settings = _checked(out, replace, spark)
+        found, limits = open_runs(runs), Limits(tolerance / 100, stall_below / 100)
+        with spark_session(settings, database=False) as session:
+            _write(out, STEPS, lambda step: stability_report(session, found, limits, step))
 
 
 def archive(
     out: Annotated[
-        str,
-        typer.Option("--out", metavar="PLACE", help="A directory, or a URL that Spark can write to."),
+        str, typer.Option("--out", metavar="PLACE", help="A directory, or a URL that Spark can write to.")
     ],
     database_url: DatabaseUrl = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     file_format: Annotated[
-        str,
-        typer.Option("--format", metavar="FORMAT", help="One that Spark can write as a stream."),
+        str, typer.Option("--format", metavar="FORMAT", help="One that Spark can write as a stream.")
     ] = "parquet",
     new_timeline: Annotated[
         NewTimeline,
@@ -234,25 +214,16 @@ def scalability(
     measurements.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
         from telesto.benchmarks.scalability_report.report import STEPS_OF_RUNS, scalability_report
-        from telesto.benchmarks.spark.session import parse_settings, spark_session
-        from telesto.cli.terminal.progress import progress_of
+        from telesto.benchmarks.spark.session import spark_session
 
-        require_place(out, replace)
-        settings = parse_settings(spark or [])
-        # What is wrong with the runs is said before Spark is started, which takes seconds.
+        settings = _checked(out, replace, spark)
+        # Faults of the runs are reported before Spark starts, which takes seconds.
         for path in runs:
             open_runs(path)
-        with (
-            spark_session(settings, database=False) as session,
-            progress_of("reading and computing", STEPS_OF_RUNS * len(runs)) as progress,
-        ):
-            report = scalability_report(session, runs, step=lambda: progress.advance(1))
-        write_report(report, out)
-    output.print_line(report.as_text())
-    output.print_line(f"written to {out / PAGE}")
+        with spark_session(settings, database=False) as session:
+            _write(out, STEPS_OF_RUNS * len(runs), lambda step: scalability_report(session, runs, step))
 
 
 def factorial(
@@ -272,25 +243,37 @@ def factorial(
     Which factors, and which of them together, explain how much of throughput and response time.
     """
     with _explained_failures():
-        from telesto.benchmarks.pages.page import PAGE, require_place, write_report
         from telesto.benchmarks.run_data.runs import open_runs
-        from telesto.benchmarks.scalability_report.factorial import (
-            STEPS_OF_REPORT,
-            design_of,
-            factorial_report,
-        )
-        from telesto.benchmarks.spark.session import parse_settings, spark_session
-        from telesto.cli.terminal.progress import progress_of
+        from telesto.benchmarks.scalability_report import factorial as design
+        from telesto.benchmarks.spark.session import spark_session
 
-        require_place(out, replace)
-        settings = parse_settings(spark or [])
-        design_of(open_runs(runs))
-        with (
-            spark_session(settings, database=False) as session,
-            progress_of("reading and computing", STEPS_OF_REPORT) as progress,
-        ):
-            report = factorial_report(session, runs, logarithms=log, step=lambda: progress.advance(1))
-        write_report(report, out)
+        settings = _checked(out, replace, spark)
+        design.design_of(open_runs(runs))
+        with spark_session(settings, database=False) as session:
+            _write(
+                out,
+                design.STEPS_OF_REPORT,
+                lambda step: design.factorial_report(session, runs, logarithms=log, step=step),
+            )
+
+
+def _checked(out: Path, replace: bool, spark: list[str] | None) -> dict[str, str]:
+    """Check that a report can go to `out`, before the work; return the settings of Spark."""
+    from telesto.benchmarks.pages.page import require_place
+    from telesto.benchmarks.spark.session import parse_settings
+
+    require_place(out, replace)
+    return parse_settings(spark or [])
+
+
+def _write(out: Path, steps: int, make: Callable[[Callable[[], None]], Report]) -> None:
+    """Make a report in so many steps, with a progress bar; write it, and print its summary."""
+    from telesto.benchmarks.pages.page import PAGE, write_report
+    from telesto.cli.terminal.progress import progress_of
+
+    with progress_of("reading and computing", steps) as progress:
+        report = make(lambda: progress.advance(1))
+    write_report(report, out)
     output.print_line(report.as_text())
     output.print_line(f"written to {out / PAGE}")
 

@@ -20,8 +20,7 @@ Wait = Annotated[
 Credit = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        help="Hold at most this many messages at a time. Default: what is handled in about a second.",
+        min=1, help="Hold at most this many messages at a time. Default: what is handled in about a second."
     ),
 ]
 Exec = Annotated[

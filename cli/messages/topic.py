@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -214,15 +215,8 @@ def delete(
 def _print_topics(topics: list[Topic], as_json: bool) -> None:
     if as_json:
         for topic in topics:
-            output.print_json(
-                {
-                    "topic_id": topic.topic_id,
-                    "topic": topic.name,
-                    "last_number": topic.last_number,
-                    "subscribers": topic.subscribers,
-                    "depth": topic.depth,
-                }
-            )
+            fields = asdict(topic)
+            output.print_json({"topic": fields.pop("name"), **fields})
     elif topics or not output.is_terminal():
         rows = [(topic.last_number, topic.subscribers, topic.depth, topic.name) for topic in topics]
         output.print_table(("put", "subscribers", "waiting", "topic"), rows)
@@ -235,19 +229,7 @@ def _print_topics(topics: list[Topic], as_json: bool) -> None:
 def _print_subscriptions(subscriptions: list[Subscription], as_json: bool) -> None:
     if as_json:
         for one in subscriptions:
-            output.print_json(
-                {
-                    "subscription_id": one.subscription_id,
-                    "topic": one.topic,
-                    "position": one.position,
-                    "last_number": one.last_number,
-                    "lag": one.lag,
-                    "state": one.state.name,
-                    "max_behind": one.max_behind,
-                    "max_age": one.max_age,
-                    "drop": one.drop,
-                }
-            )
+            output.print_json({**asdict(one), "lag": one.lag, "state": one.state.name})
         return
     rows = [(one.position, one.lag, one.state.name.lower(), one.topic) for one in subscriptions]
     output.print_table(("position", "behind", "state", "topic"), rows)

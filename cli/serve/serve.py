@@ -80,12 +80,7 @@ def serve(
     from telesto.cli.serve.settings import load_settings, print_settings
 
     settings = load_settings(
-        config,
-        host=host,
-        port=port,
-        admin_port=admin_port,
-        database_url=database_url,
-        processes=processes,
+        config, host=host, port=port, admin_port=admin_port, database_url=database_url, processes=processes
     )
     if show_config:
         variables.print_unknown()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from telesto.benchmarks.harness.manifest import (
     create_or_resume,
     open_directory,
 )
-from telesto.benchmarks.harness.one_run import OnSecond, Outcome
+from telesto.benchmarks.harness.one_run import OnSecond
 from telesto.benchmarks.harness.summary import is_clean, summarise
-from telesto.benchmarks.results.analysis import Figures
 from telesto.benchmarks.results.audit import NOTHING
 from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.tiers.service import with_database
@@ -252,13 +250,13 @@ async def test_what_is_whole_stays_and_what_is_half_is_done_again(
     wanted = experiment(settings={"workload": "put"}, factors={"clients": [1, 2]}, repetitions=2)
     done: list[str] = []
 
-    async def perform_three(run: Run, url: str, directory: Path, _on_second: OnSecond) -> Outcome:
+    async def perform_three(run: Run, url: str, directory: Path, _on_second: OnSecond) -> dict[str, Any]:
         (directory / "left-behind").touch()
         assert url.rpartition("/")[2] in await databases(server_url)
         done.append(run.name)
         if len(done) == 3:
             raise BrokenOffError
-        return nothing()
+        return {"balance": NOTHING.as_plain()}
 
     monkeypatch.setattr(execution, "measure_run", perform_three)
     with pytest.raises(BrokenOffError):
@@ -280,11 +278,6 @@ async def test_what_is_whole_stays_and_what_is_half_is_done_again(
     assert (again.begun, again.ended) == ([(4, 4)], [])
     assert not any(name.startswith(f"bench_{NAME.replace('-', '_')}") for name in await databases(server_url))
     assert is_clean(directory)
-
-
-def nothing() -> Outcome:
-    """The outcome of a run in which nothing happened."""
-    return Outcome(datetime.now(UTC), {}, Figures(), [], {}, NOTHING)
 
 
 def begun(out: Path, seed: int | None = None) -> ExperimentDirectory:

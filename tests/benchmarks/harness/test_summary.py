@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from telesto.benchmarks.harness.execution import tier_figures
 from telesto.benchmarks.harness.experiment import Run, check_experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
+from telesto.benchmarks.harness.one_run import tier_figures
 from telesto.benchmarks.harness.summary import is_clean, summarise
 from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.audit import NOTHING, Balance
