@@ -2,7 +2,7 @@
 
 This room imports no other.
 
-Begin where the method is: `trend` (Mann and Kendall, Theil and Sen), `two_levels` (2^k r designs),
+Each method has its module: `trend` (Mann and Kendall, Theil and Sen), `two_levels` (2^k r designs),
 `repetitions` (intervals of means), `queueing` (operational laws, asymptotic bounds, M/M/m), `network` (closed
 networks with product form), `scalability_law` (the Universal Scalability Law). docs/reports.md has the
 formulas.

@@ -21,7 +21,7 @@ import numpy as np
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 Pace = Callable[[Values], Values]
-"""How many times as fast as with one customer a station works, for each number of customers there."""
+"""The speed of a station relative to that with one customer, for each number of customers there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,8 @@ class Server:
     """A station of a model.
 
     Attributes:
-        name: what it is.
-        demand_s: what one operation needs of it, over all visits, when it is alone there.
-        pace: how the station gets faster with more customers; 1 for one customer.
+        demand_s: what one operation needs of it, over all visits, if it is alone there.
+        pace: the relative speed with more customers; 1 for one customer.
     """
 
     name: str
@@ -40,24 +39,24 @@ class Server:
 
     @classmethod
     def of_servers(cls, name: str, demand_s: float, servers: int = 1) -> Server:
-        """One queue before several servers."""
+        """One queue in front of several servers."""
         return cls(name, demand_s, lambda n: np.minimum(n, servers))
 
     @classmethod
     def delay(cls, name: str, demand_s: float) -> Server:
-        """A place where no customer waits for another: time passes."""
+        """A station where no customer waits for another."""
         return cls(name, demand_s, lambda n: n)
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says of a number of customers.
+    """What the model predicts for a number of customers.
 
     Attributes:
         customers: N.
         throughput_per_s: X, operations per second.
         response_s: R, without the think time.
-        residence_s: of an operation at each station, over all its visits; waiting is in it.
+        residence_s: of an operation at each station, over all its visits, waiting included.
     """
 
     customers: int
@@ -70,7 +69,7 @@ def solve(stations: Sequence[Server], customers: int, think_s: float = 0.0) -> P
     """Solve the network for a number of customers.
 
     Raises:
-        ValueError: there is no customer, or nowhere for one to be.
+        ValueError: there is no customer, or no station for one.
     """
     if customers < 1:
         raise ValueError("a closed network has at least one customer")
@@ -100,14 +99,14 @@ def _weights(station: Server, customers: int) -> Values:
 
 
 def _nobody(customers: int) -> Values:
-    """The weights of a station that is not there."""
+    """The weights of an absent station."""
     weights = np.full(customers + 1, -np.inf)
     weights[0] = 0.0
     return weights
 
 
 def _taken_together(weights: Sequence[Values], first: Values) -> list[Values]:
-    """The weights of none of some stations with `first`, of one, of two, and so on."""
+    """The weights of `first` with none of some stations, with one, with two, and so on."""
     found = [first]
     for each in weights:
         found.append(_together(found[-1], each))
@@ -115,11 +114,11 @@ def _taken_together(weights: Sequence[Values], first: Values) -> list[Values]:
 
 
 def _together(one: Values, other: Values) -> Values:
-    """The weights of two stations taken together, for each number of customers in both."""
+    """The weights of two stations combined, for each number of customers in both."""
     sums = np.empty_like(one)
     for n in range(len(one)):
         terms = one[: n + 1] + other[n::-1]
         greatest = terms.max()
-        # Nobody in both is impossible where one of them is not there; all terms are 0 then.
+        # If one of them is absent, this number of customers may be impossible; all terms are 0 then.
         sums[n] = greatest + np.log(np.exp(terms - greatest).sum()) if greatest > -np.inf else -np.inf
     return sums

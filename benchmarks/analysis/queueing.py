@@ -1,4 +1,4 @@
-"""What is known of a system of stations whatever is inside of it, and of an open system of one station.
+"""Bounds that hold for every system of stations, and open systems of one station.
 
 Sources: E. D. Lazowska, J. Zahorjan, G. S. Graham, K. C. Sevcik, *Quantitative System Performance*, 1984,
 chapter 3 (operational laws, Little's law) and chapter 5 (asymptotic bounds); R. Jain, *The Art of Computer
@@ -16,8 +16,8 @@ class Bounds:
     """Asymptotic bounds of a closed system with one class of customers.
 
     Attributes:
-        demand_s: D, what one operation needs of all stations together without other operations.
-        bottleneck_s: D_max, what it needs of the station that limits, divided by that station's servers.
+        demand_s: D, what one operation needs of all stations if it is alone.
+        bottleneck_s: D_max, what it needs of the limiting station, divided by that station's servers.
         think_s: Z.
     """
 
@@ -31,7 +31,7 @@ class Bounds:
 
     @property
     def knee(self) -> float:
-        """N* = (D + Z) / D_max: with more customers than that, some have to wait."""
+        """N* = (D + Z) / D_max: with more customers than that, some must wait."""
         return (self.demand_s + self.think_s) / self.bottleneck_s
 
     @property
@@ -52,8 +52,8 @@ class Bounds:
 def response_by_law(customers: float, throughput_per_s: float, think_s: float = 0.0) -> float:
     """The response-time law: R = N / X - Z, in seconds (Lazowska et al., chapter 3; Jain, chapter 33).
 
-    It holds for every closed system. Where a measured response time is another one, something was measured
-    wrong, or customers spend time where it was not looked for.
+    It holds for every closed system. If a measured response time differs, a measurement is wrong, or
+    customers spend time that was not measured.
     """
     if throughput_per_s <= 0:
         raise ValueError("without throughput the law says nothing")
@@ -61,7 +61,7 @@ def response_by_law(customers: float, throughput_per_s: float, think_s: float = 
 
 
 def deviation(measured: float, expected: float) -> float:
-    """By which share a measurement is off what was expected: -0.1 is ten per cent too little."""
+    """The relative deviation of a measurement from the expected value: -0.1 is 10 % too little."""
     return measured / expected - 1 if expected else float("inf")
 
 
@@ -70,9 +70,8 @@ class Station:
     """A station as it was measured.
 
     Attributes:
-        name: what it is.
-        servers: how many operations, or calls, it works on at a time.
-        busy: how many of its servers were busy, in the mean.
+        servers: how many operations, or calls, it serves at a time.
+        busy: the mean number of busy servers.
         throughput_per_s: X, operations of the whole system per second.
     """
 
@@ -83,7 +82,7 @@ class Station:
 
     @property
     def utilisation(self) -> float:
-        """The share of its servers that was busy (utilisation law: U = X D / m)."""
+        """The share of its servers that is busy (utilisation law: U = X D / m)."""
         return self.busy / self.servers
 
     @property
@@ -93,17 +92,17 @@ class Station:
 
     @property
     def limit_per_s(self) -> float:
-        """m / D: more operations it cannot serve; infinite where nothing is needed of it."""
+        """m / D, the most operations that it can serve; infinite if no operation needs it."""
         return self.servers / self.demand_s if self.busy else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """M/M/m: arrivals by chance, exponential service, `servers` servers, room for all (Jain, section 31.3).
+    """M/M/m: random arrivals, exponential service, `servers` servers, unlimited room (Jain, section 31.3).
 
     Attributes:
         arrivals_per_s: λ.
-        service_s: s, the mean time of service.
+        service_s: s, the mean service time.
         servers: m; with 1 it is M/M/1 (section 31.2).
     """
 
@@ -117,20 +116,20 @@ class Queue:
 
     @property
     def utilisation(self) -> float:
-        """ρ = λ s / m; at 1 and beyond there is no steady state."""
+        """ρ = λ s / m; from 1 on there is no steady state."""
         return self.arrivals_per_s * self.service_s / self.servers
 
     @property
     def stable(self) -> bool:
-        """Whether the queue has a mean length at all."""
+        """Whether the queue has a steady state."""
         return self.utilisation < 1
 
     @property
     def waiting_probability(self) -> float:
         """Erlang's C: the share of arrivals that find all servers busy.
 
-        By way of Erlang's B, whose recursion has positive terms only:
-        B(0) = 1, B(k) = a B(k-1) / (k + a B(k-1)).
+        It is computed from Erlang's B, whose recursion has positive terms only: B(0) = 1, B(k) = a B(k-1) /
+        (k + a B(k-1)).
         """
         if not self.stable:
             return 1.0

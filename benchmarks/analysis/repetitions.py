@@ -1,4 +1,4 @@
-"""What runs that are alike have in common: the mean with its interval over independent repetitions."""
+"""The mean of independent repetitions, with its interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of some repetitions and its interval, which one repetition does not have (None)."""
+    """The mean of some repetitions and its interval; one repetition has no interval (None)."""
 
     count: int
     mean: float

@@ -1,8 +1,8 @@
 """The Universal Scalability Law, X(N) = λN / (1 + σ(N - 1) + κN(N - 1)), fitted to measurements.
 
-λ is the throughput of one customer alone, σ the share that cannot be done side by side (contention), κ what
-keeping each other informed costs for each pair (coherency). With σ = κ = 0 throughput grows with N; with
-κ > 0 it has a peak at N = sqrt((1 - σ) / κ).
+λ is the throughput of a single customer, σ the share that cannot run in parallel (contention), κ the cost of
+coordination for each pair (coherency). With σ = κ = 0 throughput grows with N; with κ > 0 it has a peak at N
+= sqrt((1 - σ) / κ).
 
 Source: N. J. Gunther, *Guerrilla Capacity Planning*, 2007, chapters 4 to 6.
 """
@@ -21,7 +21,7 @@ from scipy import optimize, stats
 CONFIDENCE: Final = 0.95
 PARAMETERS: Final = ("λ", "σ", "κ")
 LEVELS_MIN: Final = len(PARAMETERS) + 1
-"""With fewer numbers of customers the curve goes through the points, whatever they are."""
+"""With fewer levels the curve passes through all points, whatever they are."""
 EVALUATIONS_MAX: Final = 20_000
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,7 +29,7 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """A coefficient with its interval, which is cut off at 0 where the law has no negative ones."""
+    """A coefficient with its interval, which ends at 0 because the law has no negative ones."""
 
     value: float
     low: float
@@ -37,13 +37,13 @@ class Coefficient:
 
     @property
     def significant(self) -> bool:
-        """Whether 0 is outside of the interval."""
+        """Whether the interval excludes 0."""
         return self.low > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Scalability:
-    """A fitted law; `unexplained` is the share of the variation that it leaves (1 - R²)."""
+    """A fitted law; `unexplained` is the share of the variation that it does not explain (1 - R²)."""
 
     single: Coefficient
     contention: Coefficient
@@ -51,19 +51,19 @@ class Scalability:
     unexplained: float
 
     def throughput(self, customers: float) -> float:
-        """What the law says for a number of customers."""
+        """The throughput that the law gives for a number of customers."""
         return float(_law(customers, self.single.value, self.contention.value, self.coherency.value))
 
     @property
     def peak(self) -> float | None:
-        """The number of customers with the greatest throughput; None where none is proven (κ may be 0)."""
+        """The number of customers with the highest throughput; None if none is proven (κ may be 0)."""
         if not self.coherency.significant or self.contention.value >= 1:
             return None
         return math.sqrt((1 - self.contention.value) / self.coherency.value)
 
     @property
     def limit_per_s(self) -> float | None:
-        """The greatest throughput that the law knows of; None where none is proven."""
+        """The highest throughput that the law gives; None if none is proven."""
         if self.peak is not None:
             return self.throughput(self.peak)
         return self.single.value / self.contention.value if self.contention.significant else None
@@ -103,7 +103,7 @@ def _law(n: Any, single: float, contention: float, coherency: float) -> Any:
 
 
 def _least_squares(n: Values, x: Values) -> tuple[Values, Values] | None:
-    """The coefficients and their standard errors; None when the search does not end."""
+    """The coefficients and their standard errors; None if the search does not converge."""
     first = int(np.argmin(n))
     scale = float(x[first] / n[first])
 
@@ -112,11 +112,11 @@ def _least_squares(n: Values, x: Values) -> tuple[Values, Values] | None:
         return values
 
     best: tuple[float, Values, Values] | None = None
-    # The search finds the valley in which it begins.
+    # The search finds a local minimum, so it begins at several places.
     for start in ((1.0, 0.01, 1e-4), (1.5, 0.1, 1e-6), (4.0, 0.5, 1e-3)):
         try:
             with warnings.catch_warnings():
-                # That the covariance cannot be estimated is told by infinite errors.
+                # If the covariance cannot be estimated, the errors are infinite.
                 warnings.simplefilter("ignore", optimize.OptimizeWarning)
                 values, covariance = optimize.curve_fit(
                     relative, n, np.ones_like(x), p0=start, bounds=(0, np.inf), x_scale=start,

@@ -1,9 +1,9 @@
 """Whether a series rises or falls: the test of Mann and Kendall, the slope of Theil and Sen, its interval.
 
-Both use ranks, so one odd interval decides nothing, and no distribution is assumed. Neighbours in a series of
-measurements are alike, which makes the plain test find trends where there are none; so the variance is that
-of as many independent values as the series is worth, computed from its autocorrelation. docs/reports.md has
-the formulas and where they come from.
+Both use ranks, so a single outlier decides nothing, and they assume no distribution. Neighbours in a series
+of measurements are similar, and the plain test then finds trends where there are none. So the variance is
+that of the effective number of independent values, computed from the autocorrelation. docs/reports.md has the
+formulas and their sources.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 POINTS_MIN: Final = 10
-"""A series of fewer points has no test: the normal approximation begins to hold there (Kendall)."""
+"""A shorter series has no test: the normal approximation begins to hold here (Kendall)."""
 CONFIDENCE: Final = 0.95
 CORRELATION_MAX: Final = 0.98
 
@@ -26,15 +26,13 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What became of a series.
+    """The trend of a series.
 
     Attributes:
-        points: how many there were.
-        median: of the values.
         slope: Theil and Sen's, in units of the value per second; None for too few points.
         slope_low, slope_high: its interval of CONFIDENCE.
-        p: of the test, how probable so clear a trend is without one.
-        correlation: of neighbours, once a curve is taken out; 0 where it is negative.
+        p: the probability of so clear a trend if there is none.
+        correlation: of neighbours, after a parabola is removed; 0 if it is negative.
     """
 
     points: int
@@ -47,7 +45,7 @@ class Trend:
 
 
 def trend_of(moments: Sequence[float], values: Sequence[float]) -> Trend:
-    """Test one series, whose moments rise."""
+    """Test one series; its moments rise."""
     count = len(values)
     if not count:
         return Trend(0, None)
@@ -66,7 +64,7 @@ def trend_of(moments: Sequence[float], values: Sequence[float]) -> Trend:
 
 
 def _variance(values: Values) -> float:
-    """Of the score of Mann and Kendall without a trend; ties make it smaller."""
+    """The variance of the Mann-Kendall score without a trend; ties reduce it."""
     count = len(values)
     _, ties = np.unique(values, return_counts=True)
     tied = int((ties * (ties - 1) * (2 * ties + 5)).sum())
@@ -74,13 +72,13 @@ def _variance(values: Values) -> float:
 
 
 def _correlation(x: Values, y: Values) -> float:
-    """Of neighbours, by their ranks, with the correction of its bias for short series; never below 0.
+    """The correlation of neighbours, by their ranks, corrected for bias in short series; at least 0.
 
-    What is left of a curve when a line is taken out looks like a correlation, so a parabola is.
+    A curve looks like a correlation if only a line is removed, so a parabola is removed.
     """
     count = len(y)
     centred = (x - x.mean()) / (x[-1] - x[0])
-    # Noise of the arithmetic has no ranks.
+    # Rounding noise must not get ranks.
     rest = np.round(y - np.polyval(np.polyfit(centred, y, 2), centred), 12 - _digits(y))
     ranks = stats.rankdata(rest) - (count + 1) / 2
     spread = float(ranks @ ranks)
@@ -91,13 +89,13 @@ def _correlation(x: Values, y: Values) -> float:
 
 
 def _digits(values: Values) -> int:
-    """Of the whole part of the largest value."""
+    """The number of digits before the point of the largest value."""
     largest = float(np.abs(values).max())
     return math.ceil(math.log10(largest)) if largest else 0
 
 
 def _inflation(count: int, correlation: float) -> float:
-    """How many values of such a series are worth one independent value."""
+    """How many values of such a series equal one independent value."""
     r = correlation
     return 1 + 2 * (r ** (count + 1) - count * r**2 + (count - 1) * r) / (count * (r - 1) ** 2)
 
@@ -110,7 +108,7 @@ def _p(score: int, variance: float) -> float:
 
 
 def _interval(slopes: Values, variance: float) -> tuple[float, float]:
-    """Those of all slopes between pairs that are so many ranks beside the middle as the score may vary."""
+    """The slopes that lie as many ranks from the median as the score may vary."""
     reach = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * math.sqrt(variance)
     count = len(slopes)
     low = max(math.floor((count - reach) / 2) - 1, 0)

@@ -1,8 +1,8 @@
 """2^k r designs: k factors of two levels, each combination run r times.
 
 The model is y = q0 + qA xA + qB xB + qAB xA xB + ... + e, where each x is -1 or +1. Columns of signs are
-orthogonal, so that every effect is q = (sum of sign times mean of the combination) / 2^k, and the variation
-of all measurements is shared out without a rest: SST = 2^k r (qA² + qB² + ...) + SSE.
+orthogonal, so every effect is q = (sum of sign times mean of the combination) / 2^k, and the effects and
+errors account for the whole variation: SST = 2^k r (qA² + qB² + ...) + SSE.
 
 Source: R. Jain, *The Art of Computer Systems Performance Analysis*, 1991, chapters 17 and 18.
 """
@@ -20,9 +20,9 @@ from scipy import stats
 
 CONFIDENCE: Final = 0.95
 SPREAD_MANY: Final = 10.0
-"""From so many times the least measurement on, the greatest is of another magnitude: effects may multiply."""
+"""If the largest measurement is this many times the smallest, effects may multiply."""
 TESTS_MIN: Final = 3
-"""Residuals that the test of normality needs at least."""
+"""The test of normality needs at least this many residuals."""
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 Signs = tuple[int, ...]
@@ -34,10 +34,10 @@ class Effect:
     """An effect of a factor, or of several together.
 
     Attributes:
-        factors: their names; none is the mean of all.
+        factors: their names; none for the overall mean.
         value: q, half of the change from the first level to the second.
         low, high: its interval; None without repetitions.
-        share: of the variation, that it explains; None for the mean.
+        share: the share of the variation that it explains; None for the mean.
     """
 
     factors: tuple[str, ...]
@@ -48,22 +48,22 @@ class Effect:
 
     @property
     def significant(self) -> bool | None:
-        """Whether its interval leaves 0 out; None without an interval."""
+        """Whether its interval excludes 0; None without an interval."""
         return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All that a design says about one measure.
+    """The analysis of one measure.
 
     Attributes:
-        mean: of all measurements, as an effect of nothing.
-        effects: of all factors and of all of them together, the one that explains most first.
+        mean: of all measurements, as an effect.
+        effects: of all factors and their interactions; those that explain most come first.
         repetitions: r.
-        error_share: of the variation, that repetitions differ among themselves; 0 without repetitions.
+        error_share: the share of the variation among repetitions; 0 without repetitions.
         error_deviation: s_e, the standard deviation of the errors; None without repetitions.
-        predicted, residuals: of each measurement, in the order of combinations, then of repetitions.
-        least, greatest: measurement.
+        predicted, residuals: of each measurement, ordered by combination, then by repetition.
+        least, greatest: the extreme measurements.
     """
 
     mean: Effect
@@ -78,20 +78,18 @@ class Analysis:
 
     @property
     def multiplies(self) -> bool:
-        """Whether measurements span magnitudes, so that their logarithms suit the model better."""
+        """Whether measurements span orders of magnitude, so that their logarithms fit the model better."""
         return self.least > 0 and self.greatest / self.least >= SPREAD_MANY
 
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Values in their order against where those of a normal distribution would be.
+    """Sorted values against the quantiles of a normal distribution.
 
     Attributes:
-        normal: quantiles of the standard normal distribution.
-        ordered: the values.
         slope, intercept: of the straight line through them.
-        probability: of the Shapiro-Wilk test that a normal distribution gives what looks less normal; None
-            where there are too few different values for it.
+        probability: the p-value of the Shapiro-Wilk test of normality; None if there are too few different
+            values.
     """
 
     normal: tuple[float, ...]
@@ -102,11 +100,11 @@ class Quantiles:
 
 
 def analyse(factors: Sequence[str], measured: Mapping[Signs, Sequence[float]]) -> Analysis:
-    """Analyse a whole design.
+    """Analyse a complete design.
 
     Args:
         factors: names, in the order of the signs.
-        measured: the repetitions of each of the 2^k combinations; equally many of each.
+        measured: the repetitions of each of the 2^k combinations, equally many of each.
 
     Raises:
         ValueError: a combination is missing, or has more repetitions than another.
@@ -164,7 +162,7 @@ def _analysis(
 
 
 def normal_quantiles(values: Sequence[float]) -> Quantiles:
-    """Put values against normal quantiles (Jain, chapter 12; Filliben's positions, as scipy has them)."""
+    """Compare values with normal quantiles (Jain, chapter 12; Filliben's positions, as in scipy)."""
     (normal, ordered), (slope, intercept, _) = stats.probplot(np.asarray(values, np.float64))
     different = len(set(values))
     probability = float(stats.shapiro(values).pvalue) if different >= TESTS_MIN else None

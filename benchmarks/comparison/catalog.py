@@ -1,4 +1,4 @@
-"""All peers that there are, what each needs to be installed, and how that is got: by apt-get and by pip."""
+"""All peers, their requirements, and how to install them: by apt-get and by pip."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from telesto.benchmarks.peers.redis_streams import RedisPeer, RedisServer
 from telesto.benchmarks.peers.telesto import TelestoPeer, TelestoServer
 
 AT_ONCE: Final = 64
-"""Messages of one call where a peer takes several: all that are in flight on a connection."""
+"""Messages of one call, if a peer takes several: all that are in flight on a connection."""
 PGQ_BINARIES: Final = Path("/usr/lib/postgresql/15/bin")
 PGQ_EXTENSION: Final = "/usr/share/postgresql/15/extension/pgq.control"
 
 
 class Servers:
-    """One server of each kind; peers that are used in two ways share it."""
+    """One server of each kind; peers that use it in different ways share it."""
 
     def __init__(self) -> None:
         self.telesto = cache(TelestoServer)
@@ -49,9 +49,9 @@ class Entry:
     Attributes:
         make: makes the peer; starts nothing.
         modules: Python packages that its client needs, all of the extra `bench`.
-        files: programs and files of which each must be there.
-        debian: Debian packages that bring the files.
-        python: Python packages that bring them instead, newer than Debian's.
+        files: programs and files that must all exist.
+        debian: Debian packages that contain the files.
+        python: Python packages that contain them instead, newer than Debian's.
     """
 
     make: Callable[[Servers], Peer]
@@ -61,11 +61,11 @@ class Entry:
     python: tuple[str, ...] = ()
 
     def missing_modules(self) -> list[str]:
-        """Python packages that are not installed."""
+        """The Python packages that are not installed."""
         return [name for name in self.modules if find_spec(name) is None]
 
     def missing_files(self) -> list[str]:
-        """Programs and files that are not installed."""
+        """The programs and files that do not exist."""
         return [name for name in self.files if find_program(name) is None and not Path(name).exists()]
 
 
@@ -122,7 +122,7 @@ def install(
     execute: Execute | None = None,
     catalog: Mapping[str, Entry] = CATALOG,
 ) -> None:
-    """Install what these peers lack, as far as that works: what stays missing is told when they are skipped.
+    """Install what these peers lack, as far as possible; peers that stay incomplete are skipped later.
 
     Servers that a package would start as a service are not started.
     """
@@ -145,7 +145,7 @@ def install(
 
 
 def _execute(command: list[str]) -> int:
-    # With this run level the packages' scripts start no service.
+    # At this run level the packages' scripts start no services.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     try:
         return subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode

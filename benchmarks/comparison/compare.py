@@ -1,4 +1,4 @@
-"""Carries out the comparison: servers, then for each kind of work all peers in turn, again and again."""
+"""Runs the comparison: starts the servers, then runs each kind of work on all peers in turn, repeatedly."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ REFERENCE: Final = "telesto"
 LOAD: Final = "telesto.benchmarks.comparison.load"
 STREAMS_PER_PROCESS: Final = 1 << 16
 TAIL_S: Final = 0.3
-"""The load goes on for a moment after the measured part: the CPU seconds of a process that is just ending can
-be missed, for it is no longer there, and its parent does not have them yet."""
+"""The load continues briefly after the measured part: the CPU seconds of a process that is just ending can be
+missed, because it is gone and its parent does not count them yet."""
 SETTLE_S: Final = 1.0
-"""Pause after a run, in which a server ends what the run has left it to do."""
+"""The pause after a run, in which a server finishes its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much load there is, and for how long.
+    """The amount of load, and its duration.
 
     Attributes:
         rate: puts a second of the open loop.
@@ -62,12 +62,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run gave.
+    """The result of one run.
 
     Attributes:
         per_second: messages confirmed (put), acknowledged until the queue was empty (end-to-end), or
             acknowledged in the measured part (latency).
-        median_ms, p99_ms: from the moment at which a put was due to the delivery; of the work `latency` only.
+        median_ms, p99_ms: from the scheduled time of a put to the delivery; for the work `latency` only.
         cpu_us: microseconds of CPU per message, of clients and of servers.
     """
 
@@ -78,17 +78,17 @@ class Run:
     audit: Balance
     errors: dict[str, int]
     unfinished: bool = False
-    """Consumers did not take all that was put, in the time that they had."""
+    """Consumers did not take all messages within their time."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """All that was measured.
+    """All measurements.
 
     Attributes:
         runs: by work and peer, one for each repetition.
         settings: of each peer.
-        skipped: why a peer took no part, or not in all.
+        skipped: why a peer was left out, or from which work.
     """
 
     size: Size
@@ -107,7 +107,7 @@ async def compare_peers(
 ) -> None:
     """Measure Telesto and these peers; what cannot take part is named with the reason.
 
-    The comparison gets each repetition when it is whole, so that it can be shown also when this is cancelled.
+    The comparison gets each repetition when it is complete, so it can be shown even if this is cancelled.
     """
     chosen = [name for name in catalog if name == REFERENCE or name in set(names)]
     async with _started(chosen, catalog, comparison, directory, progress) as peers:
@@ -123,7 +123,7 @@ async def _started(
     directory: Path,
     progress: Callable[[str], None],
 ) -> AsyncIterator[list[Peer]]:
-    """Start the servers of those peers that can take part."""
+    """Start the servers of the peers that can take part."""
     servers, started, peers = Servers(), _Started(directory), []
     try:
         for name in names:
@@ -136,7 +136,7 @@ async def _started(
                 await started.start(peer.server)
                 await peer.prepare()
                 comparison.settings[name] = await peer.describe()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are compared
+            except Exception as error:  # noqa: BLE001 - the other peers are still compared
                 comparison.skipped[name] = _reason(error)
             else:
                 peers.append(peer)
@@ -146,7 +146,7 @@ async def _started(
 
 
 def lacks(entry: Entry) -> str:
-    """Say what a peer lacks, and how to get it; empty when nothing."""
+    """Describe what a peer lacks and how to install it; empty if nothing."""
     said = []
     if modules := entry.missing_modules():
         said.append(f"{', '.join(modules)} not installed: pip install 'telesto-mq[bench]'")
@@ -161,7 +161,7 @@ def lacks(entry: Entry) -> str:
 
 
 class _Started:
-    """The servers that were started. One that failed is not tried again for the next peer that shares it."""
+    """The started servers. One that failed is not tried again for the next peer that shares it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -236,7 +236,7 @@ _numbers = count(1)
 
 
 async def run_once(peer: Peer, work: Work, size: Size, directory: Path) -> Run:
-    """Carry out one run of one peer on a queue of its own, and audit it."""
+    """Run one kind of work on one peer, on a new queue, and audit it."""
     queue = f"peers{next(_numbers)}"
     await peer.make_queue(queue)
     try:
@@ -265,7 +265,7 @@ async def run_once(peer: Peer, work: Work, size: Size, directory: Path) -> Run:
 async def _load(
     workers: Sequence[Worker], peer: Peer, size: Size
 ) -> tuple[Window, dict[str, float], list[Result]]:
-    """Run the workers together; return the measured time, each tier's CPU seconds in it, and the results."""
+    """Run the workers together; return the window, each tier's CPU seconds in it, and the results."""
 
     def used() -> dict[str, float]:
         return {
@@ -291,7 +291,7 @@ async def _load(
 
 
 def plans_of(peer: Peer, work: Work, size: Size, queue: str, directory: Path) -> list[PeerPlan]:
-    """Spread the connections over processes; consumers too, where the peer can have several."""
+    """Spread the connections over processes; consumers too, if the peer can have several."""
     processes = min(size.processes, size.connections)
     apart = work == "latency" and peer.calls_overlap
     consumers = 0 if work == "put" else min(size.consumers, peer.consumers_max or size.consumers)
@@ -330,10 +330,10 @@ def summarise(
     balance: Balance,
     errors: Mapping[str, int],
 ) -> Run:
-    """Turn the records of a run into its figures."""
+    """Compute the figures of a run from its records."""
     puts, acks = done(records, Operation.PUT), done(records, Operation.ACK)
     put, acked = completed(puts, window), completed(acks, window)
-    # While messages pile up more are put than taken: the CPU time is that of both.
+    # While messages accumulate, more are put than taken: the CPU time is for both.
     messages = {"put": put, "end-to-end": (put + acked) // 2, "latency": acked}[work]
     delays = delays_of(acks, window) if work == "latency" else np.empty(0)
     median_s, p99_s = np.percentile(delays, [50, 99]) if len(delays) else (0.0, 0.0)
@@ -355,22 +355,22 @@ def done(records: Records, operation: Operation) -> Records:
 
 
 def completed(records: Records, window: Window) -> int:
-    """Count what ended within the window."""
+    """Count the records that ended within the window."""
     return int(np.count_nonzero((records["ended"] >= window.begin) & (records["ended"] < window.end)))
 
 
 def drained(acks: Records, window: Window) -> float:
     """Messages acknowledged a second, from the beginning of the window until the queue was empty.
 
-    No peer gains by putting faster than consumers follow: what waits at the end of the load is still counted,
-    and so is the time that it takes.
+    A peer gains nothing by putting faster than its consumers follow: the messages that wait at the end of the
+    load still count, and so does the time that they take.
     """
     moments = acks["ended"][acks["ended"] >= window.begin]
     return len(moments) / (float(moments.max()) - window.begin) if len(moments) else 0.0
 
 
 def delays_of(acks: Records, window: Window) -> Records:
-    """Return the delays of the messages that were due within the window, however late they came."""
+    """Return the delays of the messages that were scheduled within the window."""
     due = acks["ended"] - acks["latency"]
     delays: Records = acks["age"][(due >= window.begin) & (due < window.end)]
     return delays

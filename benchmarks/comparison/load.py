@@ -1,12 +1,11 @@
-"""A generator of load for any peer: a process with some producers and some consumers of one queue.
+"""A load generator for any peer: a process with some producers and some consumers of one queue.
 
-Closed loop: so many messages are in flight on each connection, and the next follow when these are confirmed.
-Open loop: puts are due at moments that are fixed beforehand, and are made as soon as they are due and not
-more than so many are in flight; delays count from the moment at which a put was due, so that a stall is not
-hidden.
+Closed loop: a fixed number of messages is in flight on each connection, and the next follow when these are
+confirmed. Open loop: puts are scheduled in advance, and sent on time unless too many are in flight; delays
+count from the scheduled time, so a stall is not hidden.
 
-Bodies are ASCII, so that every system can carry them as they are: identity and the moment at which the put
-was intended (microseconds of the monotonic clock) in hexadecimal digits, then padding.
+Bodies are ASCII, so every system can carry them unchanged: the identity and the scheduled time of the put
+(microseconds of the monotonic clock) in hexadecimal digits, then padding.
 """
 
 from __future__ import annotations
@@ -50,29 +49,29 @@ def identity_of(body: bytes) -> int:
 
 
 def intended_of(body: bytes) -> float:
-    """Return when the put of a message was intended, in seconds of the monotonic clock."""
+    """Return the scheduled time of a message's put, in seconds of the monotonic clock."""
     return int(body[IDENTITY_END:MOMENT_END], 16) / 1e6
 
 
 ERRORS_PER_SLOT_MAX: Final = 20
 PAUSE_AFTER_ERROR_S: Final = 0.02
 QUIET_S: Final = 1.5
-"""Consumers end when no message came for so long after the last put."""
+"""Consumers end when no message has come for this long after the last put."""
 DRAIN_S_MAX: Final = 60.0
-"""How long consumers work on after the last put at most."""
+"""Consumers work at most this long after the last put."""
 STOP_S_MAX: Final = 30.0
 LOOK_S: Final = 0.1
 TIMER_S: Final = 0.0005
-"""A timer of the event loop, which counts milliseconds, may fire so much early; no put shall be."""
+"""A timer of the event loop may fire this much early, because it counts milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerPlan:
-    """What one generator does.
+    """The plan of one generator.
 
     Attributes:
         module: has `connect` for the peer's clients.
-        records: the file for what happened.
+        records: the file for the records.
         at_once: messages of one put.
         in_flight: messages in flight on each of the producers' connections.
         rate: puts a second of the whole process, in an open loop; 0 for a closed one.
@@ -93,7 +92,7 @@ class PeerPlan:
 
 
 class Clock:
-    """Says when the puts of one connection are due."""
+    """Schedules the puts of one connection."""
 
     def __init__(self, begin: float, end: float, interval_s: float) -> None:
         self._next = begin
@@ -101,7 +100,7 @@ class Clock:
         self._interval_s = interval_s
 
     async def due(self, at_most: int) -> list[float]:
-        """Wait until a put is due; return its moment and those of others that are due, none at the end."""
+        """Wait until a put is due; return its time and those of others that are due, none at the end."""
         now = time.monotonic()
         if not self._interval_s:
             return [now] * at_most if now < self._end else []
@@ -123,7 +122,7 @@ class Clock:
 
 
 class Slot:
-    """Puts one after the other, of one message or several."""
+    """Sends consecutive puts, of one message or several."""
 
     def __init__(
         self, client: Client, at_once: int, stream: int, body_bytes: int, recorder: Recorder
@@ -136,7 +135,7 @@ class Slot:
         self._errors_left = ERRORS_PER_SLOT_MAX
 
     async def run(self, clock: Clock) -> None:
-        """Put until the clock says that it is over."""
+        """Put until the schedule ends."""
         while self._errors_left and (moments := await clock.due(self._at_once)):
             await self._put(moments)
 
@@ -160,14 +159,14 @@ class Slot:
 
 
 class RecordingSink:
-    """Records what consumers have: when each message was acknowledged, and its age when it was delivered."""
+    """Records when each message was acknowledged, and its age when it was delivered."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.last = time.monotonic()
 
     def acknowledged(self, bodies: Sequence[bytes], delivered_at: float) -> None:
-        """These messages, which the application got at that moment (monotonic), are acknowledged."""
+        """These messages, which were delivered at that time (monotonic), are acknowledged."""
         now = self.last = time.monotonic()
         for body in bodies:
             intended = intended_of(body)
@@ -177,7 +176,7 @@ class RecordingSink:
 
 
 async def generate(raw: Plan, start: StartSignal) -> Result:
-    """Carry out a `PeerPlan`; leave the records in its file and return the rest."""
+    """Carry out a `PeerPlan`; write the records into its file and return the rest."""
     plan = PeerPlan(**raw)
     stop = asyncio.Event()
     clients = [await _connect(plan) for _ in range(plan.producers + plan.consumers)]
@@ -206,11 +205,11 @@ async def _connect(plan: PeerPlan) -> Client:
 def _slots(
     plan: PeerPlan, producers: Sequence[Client], recorder: Recorder, begin: float, end: float
 ) -> list[asyncio.Task[None]]:
-    """Begin all slots; those of one connection share its clock."""
+    """Start all slots; those of one connection share its clock."""
     slots: list[asyncio.Task[None]] = []
     interval_s = plan.producers / plan.rate if plan.rate else 0.0
     for index, client in enumerate(producers):
-        # The connections' puts are spread evenly, not all due at the same moments.
+        # The puts of different connections are due at different times.
         first = begin + interval_s * index / max(1, plan.producers)
         clock = Clock(first, end, interval_s)
         for _ in range(max(1, plan.in_flight // plan.at_once)):
@@ -221,7 +220,7 @@ def _slots(
 
 
 async def _drain(sink: RecordingSink, consuming: Sequence[asyncio.Task[None]]) -> None:
-    """Let the consumers work until nothing comes any more, or they have failed."""
+    """Let the consumers work until no more messages come, or all have failed."""
     ended = time.monotonic()
     while (now := time.monotonic()) - max(ended, sink.last) < QUIET_S and now - ended < DRAIN_S_MAX:
         if all(task.done() for task in consuming):
@@ -230,7 +229,7 @@ async def _drain(sink: RecordingSink, consuming: Sequence[asyncio.Task[None]]) -
 
 
 async def _finish(consuming: Sequence[asyncio.Task[None]], recorder: Recorder) -> None:
-    """Wait for the consumers to leave; what they failed with is told as an error of the run."""
+    """Wait for the consumers to leave; their failures are errors of the run."""
     if not consuming:
         return
     done, late = await asyncio.wait(consuming, timeout=STOP_S_MAX)

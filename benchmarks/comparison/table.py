@@ -1,4 +1,4 @@
-"""The report of a comparison: a table of ratios for each kind of work, audits, targets, settings."""
+"""The text of a comparison: a table of ratios for each kind of work, audits, targets, settings."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _p99_ms: Figure = attrgetter("p99_ms")
 
 
 def facts_of(directory: Path | None) -> dict[str, str]:
-    """Return the machine, and the file system on which the servers keep their data."""
+    """Return the machine, and the file system of the servers' data."""
     place = directory or Path(tempfile.gettempdir())
     return {**describe_machine(), "file system": file_system(place)}
 
 
 def render(comparison: Comparison, facts: Mapping[str, str]) -> str:
-    """Return the whole report as text, its tables in Markdown."""
+    """Return the whole report as text, with tables in Markdown."""
     size = comparison.size
     load = (
         f"{size.connections} connections x {size.in_flight} in flight, {size.consumers} consumers, "
@@ -67,7 +67,7 @@ def render(comparison: Comparison, facts: Mapping[str, str]) -> str:
 
 
 def as_plain(comparison: Comparison, facts: Mapping[str, str]) -> dict[str, Any]:
-    """Return all that was measured, of types that JSON knows."""
+    """Return all measurements, as JSON."""
     return {
         "facts": dict(facts),
         "size": asdict(comparison.size),
@@ -82,7 +82,7 @@ def as_plain(comparison: Comparison, facts: Mapping[str, str]) -> dict[str, Any]
 
 
 def targets(comparison: Comparison) -> list[Target]:
-    """Judge the targets whose peers took part, and the audits."""
+    """Check the targets whose peers took part, and the audits."""
     found = [
         target
         for work, wanted in RATES_WANTED.items()
@@ -97,7 +97,7 @@ def targets(comparison: Comparison) -> list[Target]:
 
 
 def _measured(comparison: Comparison, work: Work) -> dict[str, list[Run]]:
-    """The peers of which there are runs: none when the comparison was ended in the first repetition."""
+    """The peers with runs: none if the comparison ended in the first repetition."""
     return {name: runs for name, runs in comparison.runs.get(work, {}).items() if runs}
 
 
@@ -124,7 +124,7 @@ def _delay_target(
 
 
 def _rivals(runs: Mapping[str, list[Run]], peers: Sequence[str]) -> list[list[Run]] | None:
-    """The runs of those peers that were measured; None when there is nothing to compare."""
+    """The runs of the measured peers among these; None if there is nothing to compare."""
     rivals = [runs[name] for name in peers if name in runs]
     return rivals if rivals and REFERENCE in runs else None
 
@@ -163,7 +163,7 @@ def _row(runs: Sequence[Run], own: Sequence[Run] | None, delays: bool) -> list[s
 
 
 def _ratio_cell(over: Sequence[Run] | None, under: Sequence[Run] | None, figure: Figure) -> str:
-    """The ratio of two peers' runs; empty where one is missing, or for Telesto by itself."""
+    """The ratio of two peers' runs; empty if one is missing, or for Telesto itself."""
     if over is None or under is None or over is under:
         return ""
     found: Ratio = ratio([figure(run) for run in over], [figure(run) for run in under])

@@ -1,10 +1,10 @@
-"""Experiments: factors and levels, unattended runs that can be resumed, and what they leave in files.
+"""Experiments: factors and levels, unattended runs that can be resumed, and their files.
 
-This room starts the tiers, has processes of `load` work on them, and hands what they recorded to `results`;
-it may import these three rooms, and no report.
+This room starts the tiers, puts load on them with processes of `load`, and passes the records to `results`.
+It may import these three rooms, and no report.
 
-Begin with `execution`: it carries an experiment out, run after run. `one_run` measures one of them:
-`preparation` gives its clients their roles and makes their queues, `sampling` looks at the tiers every
-second. `settings` and `experiment` say and check what is asked, and which runs follow; `manifest` is the
-directory, `summary` the figures on one screen.
+Begin with `execution`, which runs an experiment. `one_run` measures one run: `preparation` gives clients
+their roles and creates their queues, `sampling` samples the tiers every second. `settings` and `experiment`
+define and check what can be asked for, and the runs that follow; `manifest` is the directory, `summary`
+prints the figures.
 """

@@ -1,4 +1,4 @@
-"""Carries an experiment out: every run that is not whole yet, each on an empty database."""
+"""Runs an experiment: every run that is not complete yet, each on an empty database."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from telesto.benchmarks.tiers.service import DATA_DIRECTORY, Databases, running_
 
 
 class Listener(Protocol):
-    """Somebody who is told how far an experiment is."""
+    """Is told about the progress of an experiment."""
 
     def begins(self, runs: int, done: int) -> None:
-        """An experiment of `runs` runs begins, of which `done` are done already."""
+        """An experiment of `runs` runs begins; `done` of them are complete already."""
 
     def run_begins(self, run: Run) -> OnSecond:
-        """A run begins; what is returned is told the seconds since its load began."""
+        """A run begins; the returned function is called with the seconds since its load began."""
 
     def run_ends(self, run: Run, result: dict[str, Any]) -> None:
-        """A run is whole."""
+        """A run is complete."""
 
 
 async def carry_out(
     experiment: Experiment, path: Path, listener: Listener, server_url: str | None = None
 ) -> ExperimentDirectory:
-    """Carry an experiment out in a directory, or what is left of it.
+    """Run an experiment in a directory, or the rest of it.
 
-    `server_url` names a server of this machine on which databases may be made; without it the experiment has
-    one of its own. Raises ManifestError for a directory that cannot be used.
+    `server_url` names a server on this machine where databases may be created; by default the experiment
+    starts its own. Raises ManifestError for a directory that cannot be used.
     """
     directory = create_or_resume(path, experiment, describe)
     runs = directory.runs

@@ -1,4 +1,4 @@
-"""An experiment: a TOML file that says what is varied and what stays, and the runs that follow from it.
+"""An experiment: a TOML file of factors and fixed settings, and the runs that follow from it.
 
 The runs are all combinations of levels, each repeated, in random order.
 """
@@ -25,36 +25,38 @@ _UNITS: Final = ("_s", "_ms", "_bytes")
 
 
 class BadExperimentError(Exception):
-    """An experiment cannot be read; the message names the file, the place and what is wrong."""
+    """An experiment cannot be read; the message names the file, the place and the problem."""
 
 
 class Experiment(BaseModel):
-    """An experiment. Its runs are all combinations of the cases and of the factors' levels, each repeated."""
+    """An experiment: all combinations of cases and of the factors' levels, each repeated."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=NAME_PATTERN, max_length=30, description="Short, of small letters and digits.")
-    title: str = Field(description="What it is about, in a few words.")
-    description: str = Field("", description="What is done and why.")
-    hypothesis: str = Field("", description="What is expected.")
+    name: str = Field(
+        pattern=NAME_PATTERN, max_length=30, description="A short name of lower-case letters and digits."
+    )
+    title: str = Field(description="The subject, in a few words.")
+    description: str = Field("", description="What is measured, and why.")
+    hypothesis: str = Field("", description="The expected result.")
     repetitions: int = Field(1, ge=1, le=1000, description="Runs of each combination.")
     seed: int | None = Field(
-        None, ge=0, description="Of the order of runs; chosen, and noted, if it is not given."
+        None, ge=0, description="Seed of the order of the runs. By default it is chosen, and recorded."
     )
     keep_databases: bool = Field(
         True, description="Keep each run's database, with the history of its messages."
     )
-    settings: dict[str, Any] = Field(default_factory=dict, description="What is the same in all runs.")
+    settings: dict[str, Any] = Field(default_factory=dict, description="Settings of all runs.")
     cases: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Named groups of settings, of which each run has one."
+        default_factory=dict, description="Named groups of settings; each run uses one of them."
     )
     factors: dict[str, list[Any]] = Field(
         default_factory=dict,
-        description="The levels of what is varied; those of `case` are all cases if they are not given.",
+        description="The levels of each factor. Those of `case` are all cases by default.",
     )
     against: list[dict[str, Any]] = Field(
         default_factory=list,
-        description="Levels: each combination is compared with the one that has these instead of its own.",
+        description="Levels to compare with: each combination against the one with these levels instead.",
     )
 
     @field_validator("factors")
@@ -69,7 +71,7 @@ class Experiment(BaseModel):
 
     @property
     def varied(self) -> dict[str, list[Any]]:
-        """The levels of all that is varied, of the cases first."""
+        """The levels of everything that varies; the cases come first."""
         return {CASE: list(self.cases)} | self.factors if self.cases else self.factors
 
     def settings_with(self, levels: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +81,7 @@ class Experiment(BaseModel):
 
 
 def ready_experiments() -> dict[str, Path]:
-    """Return the files of the experiments that come with Telesto, by name."""
+    """Return the files of the experiments that Telesto includes, by name."""
     folder = Path(str(files("telesto.benchmarks.harness") / "experiments"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -91,7 +93,7 @@ def load_experiment(
     *,
     keep_databases: bool | None = None,
 ) -> Experiment:
-    """Read an experiment from a file, or a ready one by its name, and change it as the command line says.
+    """Read an experiment from a file or by its name, and apply the options of the command line.
 
     Raises BadExperimentError.
     """
@@ -136,7 +138,7 @@ def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
 
 
 def _check_levels_named(experiment: Experiment, source: str) -> None:
-    """Check what names a case or a level."""
+    """Check the names of cases and levels."""
     for case in experiment.varied.get(CASE, []):
         if case not in experiment.cases:
             raise BadExperimentError(
@@ -162,7 +164,7 @@ def _find(source: str) -> Path:
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
-    """Carry out `name=value`: a list makes a factor of it, anything else a setting."""
+    """Apply `name=value`: a list makes a factor of the setting, anything else sets it."""
     name, equals, text = assignment.partition("=")
     if not equals or not name:
         raise BadExperimentError(f"--set {assignment}: write name=value, or name=[value, value] for levels")
@@ -180,7 +182,7 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
         factors[name] = [value]
     else:
         settings[name] = value
-    # What is not varied any more is nothing to compare with.
+    # A factor that is now fixed has no levels to compare with.
     if name not in factors and name != CASE:
         values["against"] = [levels for levels in values.get("against", []) if name not in levels]
 
@@ -214,10 +216,8 @@ class Run:
 
     Attributes:
         number: its place in the order, from 1.
-        combination: which combination of levels it has, from 1, in the order of the file.
+        combination: its combination of levels, from 1, in the order of the file.
         repetition: from 1.
-        levels: the levels of the factors.
-        settings: everything that it is told.
         seed: of its random choices.
     """
 
@@ -234,13 +234,13 @@ class Run:
         return f"{self.number:04}"
 
     def as_plain(self) -> dict[str, Any]:
-        """What identifies the run in files, as JSON has it."""
+        """The fields that identify the run in files, as JSON."""
         names = ("name", "combination", "repetition", "levels", "seed")
         return {name: getattr(self, name) for name in names}
 
 
 def combinations(experiment: Experiment) -> list[dict[str, Any]]:
-    """Return all combinations of levels, the last factor varied first."""
+    """Return all combinations of levels; the last factor varies fastest."""
     names = list(experiment.varied)
     return [dict(zip(names, levels, strict=True)) for levels in product(*experiment.varied.values())]
 
@@ -248,8 +248,8 @@ def combinations(experiment: Experiment) -> list[dict[str, Any]]:
 def runs_of(experiment: Experiment, seed: int) -> list[Run]:
     """Return the runs in their order.
 
-    Each repetition is complete before the next begins, in an order of its own: a machine that gets slower
-    during the experiment, or is busy for a while, hits all combinations.
+    Each repetition is complete before the next begins, and has an order of its own. So a machine that slows
+    down, or is busy for a while, affects all combinations.
     """
     random = Random(seed)
     chosen = list(enumerate(combinations(experiment), start=1))

@@ -1,9 +1,9 @@
-"""The directory of an experiment: its manifest, and one directory for each run that is whole.
+"""The directory of an experiment: its manifest, and a directory for each complete run.
 
-experiment.json          what was asked, the order of the runs, where it was done
+experiment.json          the experiment, the order of the runs, the machine
 runs/0001/run.json       settings, figures and audit of a run
 runs/0001/*.parquet      its tables
-runs/0002.partial/       a run on its way; thrown away when the experiment goes on
+runs/0002.partial/       a run that is not complete; it is discarded when the experiment continues
 database/                PostgreSQL, one database for each run (unless they are not kept)
 """
 
@@ -40,13 +40,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentDirectory:
-    """The directory of one experiment.
-
-    Attributes:
-        path: of the directory.
-        experiment: what is done.
-        seed: of the order of its runs.
-    """
+    """The directory of one experiment; `seed` is that of the order of its runs."""
 
     path: Path
     experiment: Experiment
@@ -58,28 +52,28 @@ class ExperimentDirectory:
         return runs_of(self.experiment, self.seed)
 
     def run_directory(self, run: Run) -> Path:
-        """Return where a whole run is."""
+        """Return the directory of a complete run."""
         return self.path / "runs" / run.name
 
     def is_whole(self, run: Run) -> bool:
-        """Tell whether a run is done."""
+        """Tell whether a run is complete."""
         return (self.run_directory(run) / RUN_FILE).is_file()
 
     def begin_run(self, run: Run) -> Path:
-        """Return an empty directory for a run, without what was left of an earlier attempt."""
+        """Return an empty directory for a run; files of an earlier attempt are removed."""
         partial = self._partial(run)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         return partial
 
     def finish_run(self, run: Run, result: Mapping[str, Any]) -> None:
-        """Make a run whole, in one step."""
+        """Make a run complete, in one step."""
         partial = self._partial(run)
         write_json(partial / RUN_FILE, result)
         os.rename(partial, self.run_directory(run))
 
     def result_of(self, run: Run) -> dict[str, Any]:
-        """Return what a whole run gave."""
+        """Return the result of a complete run."""
         result: dict[str, Any] = json.loads((self.run_directory(run) / RUN_FILE).read_text(encoding="utf-8"))
         return result
 
@@ -90,9 +84,10 @@ class ExperimentDirectory:
 def create_or_resume(
     path: Path, experiment: Experiment, describe: Callable[[Path], Mapping[str, object]]
 ) -> ExperimentDirectory:
-    """Begin an experiment in a directory that is new or empty, or go on with the same one.
+    """Begin an experiment in a new or empty directory, or continue the one that is there.
 
-    `describe` says where it is begun. Raises ManifestError when the directory is used by something else.
+    `describe` returns the origin: machine, versions, source. Raises ManifestError if the directory belongs to
+    something else.
     """
     if (path / MANIFEST).is_file():
         found = open_directory(path)
@@ -114,7 +109,7 @@ def create_or_resume(
 
 
 def open_directory(path: Path) -> ExperimentDirectory:
-    """Open the directory of an experiment that was begun; raises ManifestError."""
+    """Open the directory of an experiment; raises ManifestError."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -133,7 +128,7 @@ def open_directory(path: Path) -> ExperimentDirectory:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a file as a whole or not at all."""
+    """Write a file completely or not at all."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
     os.replace(temporary, path)

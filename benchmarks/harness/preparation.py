@@ -1,4 +1,4 @@
-"""What has to be there before the load begins: clients with their roles, queues, topics, the backlog."""
+"""Prepares a run before its load begins: clients with their roles, queues, topics, the backlog."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Part:
     """A client's part in the workload, before there are any ids.
 
     Attributes:
-        group: whose queue it uses; clients of a group meet each other.
-        partner: the number of the client to whom it sends; None for anyone.
+        group: clients of a group share queues.
+        partner: the number of the client to which it sends; None for anyone.
         sends_to: it sends to a random client of its group with this role.
     """
 
@@ -38,9 +38,9 @@ class Part:
 
 
 def parts_of(settings: RunSettings) -> list[Part]:
-    """Return the part of each client; their number is that of the settings, less one that has no partner.
+    """Return the part of each client: as many as the settings say, less one without a partner.
 
-    Those of subscriptions whose clients are away come besides.
+    Subscriptions of clients that are away are added.
     """
     clients, workload = settings.clients, settings.workload
     open_loop = settings.loop == "open"
@@ -56,7 +56,7 @@ def parts_of(settings: RunSettings) -> list[Part]:
 
 
 def _simple_roles(settings: RunSettings) -> list[Role]:
-    """Return the roles of a workload whose clients need not know each other."""
+    """Return the roles of a workload whose clients need no partners."""
     clients = settings.clients
     if settings.workload == "fan-out":
         away: list[Role] = ["away"] * settings.away
@@ -74,7 +74,7 @@ def _simple_roles(settings: RunSettings) -> list[Role]:
 
 
 def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:
-    """Return `count` of one role, spread among the others, so that every process has some of each."""
+    """Return `count` of one role, spread evenly among the others, so that every process gets both."""
     return [
         first if (index + 1) * count // clients > index * count // clients else other
         for index in range(clients)
@@ -82,7 +82,7 @@ def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:
 
 
 def _one_way(clients: int, open_loop: bool) -> list[Part]:
-    """Each client sends to another one at random; in an open loop half of them send and half receive."""
+    """Each client sends to random others; in an open loop half of them send and half receive."""
     if not open_loop:
         return [Part("one-way", "one-way", sends_to="one-way") for _ in range(clients)]
     roles = _split("receiver", clients // 2, "sender", clients)
@@ -90,7 +90,7 @@ def _one_way(clients: int, open_loop: bool) -> list[Part]:
 
 
 def _pairs(clients: int, first: int) -> list[Part]:
-    """Return requesters, each before the client that answers it; `first` is the first one's number."""
+    """Return requesters, each followed by the client that responds; `first` is the first one's number."""
     found = []
     for index in range(clients // 2):
         found.append(Part("requester", "pairs", partner=first + 2 * index + 1))
@@ -122,7 +122,7 @@ def assign(
     client_ids: Sequence[int],
     queues: Mapping[str, Sequence[int | str]],
 ) -> list[Participant]:
-    """Give parts names and ids. Clients are spread over the queues of their group; partners use the same."""
+    """Give the parts names and ids. Clients are spread over the queues of their group; partners share one."""
     participants = []
     met: dict[tuple[str, Role, int | str], list[int]] = {}
     used = _queues_of(chosen, queues)
@@ -155,7 +155,7 @@ def _queues_of(chosen: Sequence[Part], queues: Mapping[str, Sequence[int | str]]
 
 
 def _others(client_ids: Sequence[int], own: int) -> list[int]:
-    """Return to whom a client may send: to all but itself, or those next to it where there are very many."""
+    """Return the clients to which a client may send: all others, or its neighbours if there are too many."""
     others = [client_id for client_id in client_ids if client_id != own]
     if len(others) <= PEERS_MAX:
         return others
@@ -164,9 +164,9 @@ def _others(client_ids: Sequence[int], own: int) -> list[int]:
 
 
 def share_out(participants: Sequence[Participant], processes: int) -> list[list[Participant]]:
-    """Spread the clients that are there over processes, each with some of every role."""
+    """Spread the connected clients over processes, each with some of every role."""
     there = [each for each in participants if each.role != "away"]
-    # Where there are several roles, neighbours stay together, so that no process is without those who send.
+    # With several roles, neighbours stay together, so that every process has clients that send.
     together = 2 if len({each.role for each in there}) > 1 else 1
     shares: list[list[Participant]] = [[] for _ in range(min(processes, -(-len(there) // together)))]
     for each in there:
@@ -175,7 +175,7 @@ def share_out(participants: Sequence[Participant], processes: int) -> list[list[
 
 
 def sending(participants: Sequence[Participant]) -> int:
-    """Count those that send by themselves."""
+    """Count the clients that send on their own."""
     return sum(each.role in ACTIVE_ROLES for each in participants)
 
 
@@ -187,13 +187,11 @@ _HISTORY: Final = {"none": HistoryMode.NONE, "metadata": HistoryMode.METADATA, "
 
 @dataclass(slots=True)
 class Prepared:
-    """What was made.
+    """What was prepared.
 
     Attributes:
-        participants: who takes part.
-        queue_ids: all queues.
-        subscriptions: by the participant's number, the id of its subscription.
-        backlogs: identities of the messages that wait, by the queue's id or the topic's name.
+        subscriptions: the id of its subscription, by the participant's number.
+        backlogs: identities of the waiting messages, by the queue's id or the topic's name.
     """
 
     participants: list[Participant]
@@ -203,7 +201,7 @@ class Prepared:
 
 
 async def prepare(settings: RunSettings, urls: Sequence[str]) -> Prepared:
-    """Make everything through the service, in an empty database."""
+    """Create everything through the service, in an empty database."""
     chosen = parts_of(settings)
     names = [f"bench-{number:05}" for number in range(len(chosen))]
     client_ids = await _register(names, urls)
@@ -247,7 +245,7 @@ async def _register(names: Sequence[str], urls: Sequence[str]) -> list[int]:
 
 
 async def _subscribe(participants: Sequence[Participant], urls: Sequence[str]) -> dict[int, int]:
-    """Subscribe those that do; return the ids of the subscriptions by the participants' numbers."""
+    """Subscribe the subscribers; return the ids of the subscriptions by the participants' numbers."""
     subscriptions = {}
     for each in participants:
         if each.role in ("subscriber", "away"):
@@ -260,12 +258,12 @@ async def _subscribe(participants: Sequence[Participant], urls: Sequence[str]) -
 async def _fill(
     client: AsyncTelestoClient, queue_ids: Sequence[int], settings: RunSettings
 ) -> dict[int | str, Identities]:
-    """Put a backlog, as many messages into each queue; return their identities by queue."""
+    """Put a backlog, spread evenly over the queues; return the identities by queue."""
     bodies = BodyMaker(BACKLOG_STREAM, settings.message_bytes)
     backlogs: dict[int | str, Identities] = {}
     for queue_id, count in zip(queue_ids, _shares(settings.backlog, len(queue_ids)), strict=True):
         identities: list[int] = []
-        # They are made as they are sent: all together may not fit into memory.
+        # Messages are made as they are sent: all of them may not fit into memory.
         for result in await client.put_many(queue_id, _messages(bodies, count, settings, identities)):
             if result.error is not None:
                 raise result.error
@@ -276,7 +274,7 @@ async def _fill(
 def _messages(
     bodies: BodyMaker, count: int, settings: RunSettings, identities: list[int]
 ) -> Iterator[NewMessage]:
-    """Make the messages of a backlog; note the identity of each."""
+    """Make the messages of a backlog; record the identity of each."""
     for number in range(count):
         priority = settings.backlog_priority or (
             1 + number % settings.priority_spread if settings.priority_spread > 1 else PRIORITY_ALONE
@@ -290,7 +288,7 @@ def _messages(
 async def _publish_backlogs(
     client: AsyncTelestoClient, topics: Sequence[str], settings: RunSettings
 ) -> dict[int | str, Identities]:
-    """Put a backlog, as many messages to each topic; return their identities by topic."""
+    """Put a backlog, spread evenly over the topics; return the identities by topic."""
     bodies = BodyMaker(BACKLOG_STREAM, settings.message_bytes)
     backlogs: dict[int | str, Identities] = {}
     for topic, count in zip(topics, _shares(settings.backlog, len(topics)), strict=True):

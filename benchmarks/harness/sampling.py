@@ -1,5 +1,5 @@
-"""What is sampled every second during a run: the tiers' CPU and memory, PostgreSQL's counters and
-wait events, the middlewares' metrics and phases; `tables` says what the columns are."""
+"""Samples taken every second of a run: the tiers' CPU time and memory, PostgreSQL's counters and wait events,
+the middlewares' metrics and phases. `tables` describes the columns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from telesto.benchmarks.tiers.usage import (
 PERIOD_S: Final = 1.0
 ADMIN_TIMEOUT_S: Final = 5.0
 
-# One row for each counter, whatever the server's version has: (source, name, value). Checkpoints have a view
-# of their own in later versions; before, the background writer's has them.
+# One row for each counter of the server's version: (source, name, value). Checkpoints have their own view in
+# later versions, and are in the background writer's before.
 _COUNTERS: Final = """
 WITH sources (source, counters) AS (
     SELECT 'wal', to_jsonb(w) FROM pg_stat_wal AS w
@@ -68,7 +68,7 @@ GROUP BY 1, 2, 3, 4
 
 
 class Sampler:
-    """Samples the tiers during one run, and writes what it sees into tables.
+    """Samples the tiers during one run and writes the samples into tables.
 
     Attributes:
         tiers: the rows of the table of tiers, which are few.
@@ -93,14 +93,14 @@ class Sampler:
         self.tiers: list[Row] = []
 
     async def run(self, begin: float, end: float) -> None:
-        """Sampler from one moment of the monotonic clock to another."""
+        """Sample from one moment of the monotonic clock to another."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sample_seconds(begin, end))
             if self._wait_samples_per_s:
                 group.create_task(self._sample_waits(begin, end))
 
     async def sample_once_more(self, begin: float) -> None:
-        """See what came since the last sample of `run`: the load is over, the middlewares still serve."""
+        """Sample what happened since the last sample of `run`; the middlewares still run."""
         async with connected(self._database.url) as connection:
             await self._sample_counters(connection, begin)
         await self._sample_middlewares(begin)
@@ -121,7 +121,7 @@ class Sampler:
                 self._on_second(time.monotonic() - begin)
                 if moment >= end:
                     break
-                # A sample that took longer than the period is not followed by others at once.
+                # After a sample that took longer than the period, the next one waits too.
                 moment = min(max(moment + PERIOD_S, time.monotonic()), end)
 
     async def _sample_waits(self, begin: float, end: float) -> None:
@@ -174,7 +174,7 @@ class Sampler:
 
 
 async def ask_admin(port: int, path: str) -> str:
-    """Ask a middleware's admin server of this machine; an empty text when it does not answer with one."""
+    """Ask a middleware's admin server on this machine; return an empty text if it does not answer."""
     try:
         async with asyncio.timeout(ADMIN_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(HOST, port)
@@ -190,7 +190,7 @@ async def ask_admin(port: int, path: str) -> str:
 
 
 def metrics_in(text: str) -> list[tuple[str, str, float]]:
-    """Return the metrics of an answer: name, label or nothing, value."""
+    """Return the metrics in an answer: name, label or nothing, value."""
     return [
         (sample.name, next(iter(sample.labels.values()), ""), sample.value)
         for family in text_string_to_metric_families(text)
@@ -204,10 +204,10 @@ _PHASE: Final = {
     **dict.fromkeys(("client_us", "parse_us", "fifo_us", "database_us", "parked_us", "answer_us"), float),
     **{"batch": int, "together": int},
 }
-"""What a timed request has, in the order of the columns of its table."""
+"""The fields of a timed request, in the order of the columns of its table."""
 
 
 def phases_in(text: str) -> list[tuple[Any, ...]]:
-    """Return the timed requests of an answer."""
+    """Return the timed requests in an answer."""
     rows = csv.DictReader(io.StringIO(text))
     return [tuple(kind(row[name]) for name, kind in _PHASE.items()) for row in rows]

@@ -1,4 +1,4 @@
-"""What one run is told: every parameter of a load and of the service that it meets."""
+"""The settings of one run: every parameter of the load and of the service."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ ClientKind = Literal["asyncio", "blocking"]
 LoopName = Literal["closed", "open"]
 
 MIX_STEP = 9
-"""The mix has five, two and two ninths of its clients in its three types."""
+"""Of every nine clients of the mix, five, two and two have its three types."""
 GATHERED = ("put", "take", "selected", "ack", "confirm", "publish", "fetch")
 """The kinds of requests whose workers the setting `workers` counts."""
 POOLED = ("put", "take", "selected")
-"""Those that share the connections of `pool_size`."""
+"""The kinds that share the connections of `pool_size`."""
 READING_WORKLOADS = ("read", "drain")
 BARE_WORKLOADS = ("put", "put-read")
 BLOCKING_WORKLOADS = ("put", "put-read", "read", "drain")
-"""A blocking client does one thing at a time, so that it can neither wait for messages nor be pushed any."""
+"""A blocking client does one thing at a time: it can neither wait for messages nor receive pushed ones."""
 
 
 class RunSettings(BaseModel):
-    """The settings of one run. The unit stands last in a name; what has none counts."""
+    """The settings of one run. A name ends with its unit; a name without a unit is a count."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
     # --- the load ------------------------------------------------------------------------------
     workload: WorkloadName = Field("mix", description="What the clients do.")
     clients: int = Field(36, ge=1, le=10_000, description="Clients, each with a connection of its own.")
-    subscribers: int = Field(8, ge=0, description="Those of the clients that subscribe (fan-out).")
-    away: int = Field(
-        0, ge=0, description="Subscriptions besides, whose clients are not connected (fan-out)."
-    )
-    consumers: int = Field(4, ge=1, description="Those of the clients that consume (consume).")
+    subscribers: int = Field(8, ge=0, description="How many of the clients subscribe (fan-out).")
+    away: int = Field(0, ge=0, description="More subscriptions, whose clients are not connected (fan-out).")
+    consumers: int = Field(4, ge=1, description="How many of the clients consume (consume).")
     in_flight: int = Field(1, ge=1, le=1024, description="Requests in flight on each connection.")
     processes: int = Field(2, ge=1, le=64, description="Processes that generate load.")
     loop: LoopName = Field(
         "closed",
-        description="closed: a request follows the answer to the one before. open: they are sent at given "
-        "moments, and latency counts from these.",
+        description="closed: a client sends its next request after the answer. open: requests are sent at "
+        "scheduled times, and latency counts from these.",
     )
     rate: float | None = Field(None, gt=0, description="Requests a second of all clients (open loop).")
-    arrivals: Arrivals = Field("poisson", description="The moments of an open loop.")
+    arrivals: Arrivals = Field("poisson", description="The schedule of an open loop.")
     think_ms: float = Field(0.0, ge=0, description="Mean pause after each answer (closed loop).")
-    think_spread: ThinkSpread = Field("exponential", description="How the pauses are spread.")
+    think_spread: ThinkSpread = Field("exponential", description="The distribution of the pauses.")
     message_bytes: int = Field(200, ge=ENVELOPE_BYTES, le=8 << 20, description="Size of a body.")
-    priority_spread: int = Field(1, ge=1, le=10, description="Priorities in use, each as often.")
-    keys: int = Field(0, ge=0, description="Partition keys that messages for consumers have; 0 for none.")
-    read_batch: int = Field(1, ge=1, le=1000, description="Messages that one read may return.")
-    fetch_batch: int = Field(100, ge=1, le=1000, description="Messages that one get of a topic may return.")
-    credit: int = Field(256, ge=1, description="Messages that a consumer may have at a time.")
-    queues: int = Field(1, ge=1, le=1000, description="Queues, or topics, that clients are spread over.")
+    priority_spread: int = Field(1, ge=1, le=10, description="How many priorities are used, equally often.")
+    keys: int = Field(0, ge=0, description="Partition keys of messages for consumers; 0 for none.")
+    read_batch: int = Field(1, ge=1, le=1000, description="Messages that one read may return at most.")
+    fetch_batch: int = Field(
+        100, ge=1, le=1000, description="Messages that one get of a topic may return at most."
+    )
+    credit: int = Field(256, ge=1, description="Messages that a consumer may hold at a time.")
+    queues: int = Field(1, ge=1, le=1000, description="Queues, or topics, over which clients are spread.")
     backlog: int = Field(0, ge=0, description="Messages that wait in the queues before the run.")
     backlog_priority: int | None = Field(
-        None, ge=1, le=10, description="Priority of all of them; otherwise they have those of the load."
+        None, ge=1, le=10, description="Priority of the whole backlog; by default as in the load."
     )
-    delivery: Delivery = Field("once", description="once: exactly once; fast: without records.")
+    delivery: Delivery = Field("once", description="once: exactly once. fast: without records.")
     client: ClientKind = Field(
         "asyncio", description="Which client library; with blocking, each process has one client."
     )
@@ -74,38 +74,40 @@ class RunSettings(BaseModel):
         None,
         ge=1,
         le=2000,
-        description="The procedures are called by bare asyncpg from one process, without service and client "
-        "library, with so many requests a call.",
+        description="One process calls the procedures by asyncpg, without the service or the client library, "
+        "with this many requests a call.",
     )
 
     # --- the service ---------------------------------------------------------------------------
     middlewares: int = Field(1, ge=1, le=64, description="Middleware processes.")
     workers: int | None = Field(
-        None, ge=1, le=64, description="Calls at a time of each gathered kind of request."
+        None, ge=1, le=64, description="Concurrent calls for each kind of request that is batched."
     )
     pool_size: int | None = Field(
         None,
         ge=3,
         le=192,
-        description="Connections of a middleware for puts, reads and selective reads together, shared out; "
-        "another way to say how many workers each has.",
+        description="Connections of a middleware for puts, reads and selective reads together, in equal "
+        "shares; another way to set the number of workers.",
     )
-    max_batch: int | None = Field(None, ge=1, description="Requests in one call; 1 switches gathering off.")
-    history: History = Field("metadata", description="What queues keep of messages that are over.")
-    old_snapshot: bool = Field(False, description="A session holds a snapshot that has read every table.")
+    max_batch: int | None = Field(None, ge=1, description="Requests in one call; 1 switches batching off.")
+    history: History = Field("metadata", description="What queues keep of finished messages.")
+    old_snapshot: bool = Field(
+        False, description="A session holds a snapshot in which it has read every table."
+    )
 
     # --- the run -------------------------------------------------------------------------------
-    duration_s: float = Field(30.0, gt=0, description="The part that counts.")
-    warm_up_s: float = Field(5.0, ge=0, description="What is left out of figures before it.")
-    cool_down_s: float = Field(1.0, ge=0, description="The same after it.")
+    duration_s: float = Field(30.0, gt=0, description="Length of the measured part.")
+    warm_up_s: float = Field(5.0, ge=0, description="Length of the load before it, which is not measured.")
+    cool_down_s: float = Field(1.0, ge=0, description="Length of the load after it, which is not measured.")
     sample_every: int = Field(
-        100, ge=1, description="Of each kind of request of a client, every so many-th is kept."
+        100, ge=1, description="Keep one in this many requests of each kind as a sample."
     )
     phase_every: int = Field(
-        100, ge=0, description="A middleware times the phases of every so many-th request; 0 for none."
+        100, ge=0, description="A middleware times the phases of one in this many requests; 0 for none."
     )
     wait_samples_per_s: float = Field(
-        5.0, ge=0, le=100, description="How often wait events of the server are sampled; 0 for never."
+        5.0, ge=0, le=100, description="Samples of the server's wait events a second; 0 for none."
     )
 
     @property
@@ -115,12 +117,12 @@ class RunSettings(BaseModel):
 
     @property
     def window(self) -> Window:
-        """What counts: the load without warm-up and cool-down."""
+        """The measured part: the load without warm-up and cool-down."""
         return Window(self.warm_up_s, self.warm_up_s + self.duration_s)
 
     @property
     def sends(self) -> bool:
-        """Whether any client sends by itself, rather than takes what is there."""
+        """Whether any client sends on its own, rather than only taking messages."""
         served = {"fan-out": self.subscribers, "consume": self.consumers}.get(self.workload, 0)
         return self.workload not in (*READING_WORKLOADS, "idle") and served < self.clients
 
@@ -182,7 +184,7 @@ class RunSettings(BaseModel):
 
 
 def middleware_settings(settings: RunSettings) -> dict[str, str]:
-    """Return the environment that gives a middleware its part of the settings."""
+    """Return the environment variables that set the middlewares' part of the settings."""
     chosen: dict[str, int] = {"phase_every": settings.phase_every}
     if settings.max_batch is not None:
         chosen["max_batch"] = settings.max_batch

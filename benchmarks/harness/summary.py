@@ -1,6 +1,6 @@
-"""The figures of an experiment on one screen: a row for each combination of levels, medians of its runs.
+"""The figures of an experiment as text: a row for each combination of levels, medians of its runs.
 
-Processor time is told for each message, which depends less on what else the machine does than rates do.
+Processor time is given for each message: it depends less on other load of the machine than rates do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Levels = dict[str, Any]
 
 
 def summarise(directory: ExperimentDirectory) -> str:
-    """Return the figures and the audit of all whole runs, as text with Markdown tables."""
+    """Return the figures and the audit of all complete runs, as text with Markdown tables."""
     whole = [run for run in directory.runs if directory.is_whole(run)]
     results = [directory.result_of(run) for run in whole]
     head = f"{directory.experiment.title}: {len(whole)} of {len(directory.runs)} runs"
@@ -33,7 +33,7 @@ def summarise(directory: ExperimentDirectory) -> str:
 
 
 def is_clean(directory: ExperimentDirectory) -> bool:
-    """Tell whether the audit of every whole run is clean."""
+    """Tell whether the audit of every complete run is clean."""
     return all(
         directory.result_of(run)["balance"]["clean"] for run in directory.runs if directory.is_whole(run)
     )
@@ -48,7 +48,7 @@ def _combinations(results: Sequence[Result]) -> dict[int, list[Result]]:
 
 
 def _levels(runs: Sequence[Result]) -> list[str]:
-    """Return the levels of a combination; where nothing is varied, how many runs there are."""
+    """Return the levels of a combination, or the number of runs if nothing varies."""
     return [str(level) for level in runs[0]["levels"].values()] or [str(len(runs))]
 
 
@@ -83,7 +83,7 @@ def _row(
 
 
 def _ratio(runs: Sequence[Result], combinations: Sequence[Sequence[Result]], levels: Levels) -> str:
-    """Return the ratio to the combination that has these levels instead, taken within each repetition."""
+    """Return the ratio to the combination that has these levels instead, within each repetition."""
     wanted = runs[0]["levels"] | levels
     if wanted == runs[0]["levels"]:
         return ""
@@ -104,13 +104,13 @@ def _ratio(runs: Sequence[Result], combinations: Sequence[Sequence[Result]], lev
 
 
 def _processor_us(run: Result, tier: str) -> float | None:
-    """Return the microseconds of processor time of a tier for each message."""
+    """Return a tier's microseconds of processor time for each message."""
     rate = run["figures"]["messages_per_s"]
     return 1e6 * run["tiers"][tier]["processors"] / rate if rate and tier in run["tiers"] else None
 
 
 def _operations(results: Sequence[Result]) -> str:
-    """Return what the kinds of operations took: medians over the runs, in milliseconds."""
+    """Return rates and latencies by operation: medians over the runs, in milliseconds."""
     header = [
         *(list(results[0]["levels"]) or ["runs"]),
         *("operation", "per second", "p50 ms", "p99 ms", "age p50 ms", "age p99 ms"),
@@ -167,7 +167,7 @@ def _remarks(results: Sequence[Result]) -> list[str]:
 
 
 def _used_up(result: Result) -> bool:
-    """Tell whether clients took all that waited before the end of a run that is not a drain."""
+    """Tell whether clients took the whole backlog before the end of a run that is not a drain."""
     settings = result["settings"]
     waited = settings["backlog"] and settings["workload"] != "drain"
     return bool(waited and not result["balance"]["left"])

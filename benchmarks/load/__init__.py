@@ -1,12 +1,11 @@
-"""Processes that generate load, and what they record of it.
+"""Processes that generate load, and their records.
 
-A process is started with a plan, connects its clients, waits for a moment that all processes have in common,
-works until the time is up, and leaves a file with a record of each request. This room imports the client and
-the protocol, and for `ceiling` the calls of the database's procedures; what starts the processes and what
-reads the records is above it.
+A process gets a plan, connects its clients, waits for the common start, works until the time is up, and
+leaves a file with a record of each request. This room imports the client and the protocol, and for `ceiling`
+the calls of the database's procedures. The rooms above start the processes and read the records.
 
-Begin with `generator`: it tells what a process does. `plan` is what it is told; `slot` and `roles` are what
-its clients do; `pacing` says when (closed loop with think time, or open loop at given moments); `bodies` is
-what a message carries, `recorder` what is kept of each request. `worker` starts processes and lets them begin
-together. `ceiling` is another such process: it calls the procedures without the service.
+Begin with `generator`, the main program of a process. `plan` is its input; `slot` and `roles` are the
+behaviour of its clients; `pacing` schedules requests (closed loop with think time, or open loop); `bodies`
+defines the content of messages, `recorder` the records. `worker` starts processes together. `ceiling` is
+another such process: it calls the procedures without the service.
 """

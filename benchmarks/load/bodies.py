@@ -1,9 +1,9 @@
-"""What a message of a benchmark carries: its identity, when it was to be put, and its priority.
+"""The content of a benchmark's message: its identity, the scheduled time of its put, and its priority.
 
 The identity is the number of its stream (one slot of one client) and its sequence in the stream, 32 bits
-each; by it every message can be accounted for. It stands first, in eight bytes; the moment, of the
-monotonic clock in seconds, and the priority follow. Bodies of the comparison with other systems, which have
-to be text, write the same identity in digits (`comparison.bodies`).
+each. By it the audit accounts for every message. It comes first, in eight bytes; the scheduled time (seconds
+of the monotonic clock) and the priority follow. The comparison with other systems needs bodies of text, and
+writes the same identity in digits (`comparison.load`).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ IDENTITY_BYTES: Final = 8
 SEQUENCE_BITS: Final = 32
 SEQUENCE_MASK: Final = (1 << SEQUENCE_BITS) - 1
 BACKLOG_STREAM: Final = 1 << 31
-"""The stream of messages that were there before the run; no slot has it."""
+"""The stream of messages from before the run; no slot has it."""
 ENVELOPES: Final = np.dtype([("identity", ">u8"), ("moment", ">f8"), ("priority", "u1")])
 ENVELOPE_BYTES: Final = ENVELOPES.itemsize
 _ENVELOPE: Final = struct.Struct(">QdB")
 assert _ENVELOPE.size == ENVELOPE_BYTES
 
 KEY_FACTOR: Final = 0x9E3779B97F4A7C15
-"""An odd number of 64 bits: products with it spread identities that follow each other as if by chance."""
+"""An odd number of 64 bits: products with it spread consecutive identities evenly, as if at random."""
 _KEY_MASK: Final = (1 << 64) - 1
 KEY_SHIFT: Final = 33
 
 
 class Stream:
-    """What makers of bodies have in common: the next identity of one stream, and the rest of each body.
+    """The base of all makers of bodies: the next identity of one stream, and the padding.
 
-    The makers' own `next` takes an identity itself: a call more for each message would be seen in the CPU
-    seconds of clients.
+    The `next` of each maker counts up the identity itself: another call for each message would add to the CPU
+    time of clients.
 
     Attributes:
-        HEAD: what stands at the beginning of a body, as messages call it.
-        HEAD_BYTES: how long that is; no body is shorter.
+        HEAD: what a body begins with, for error messages.
+        HEAD_BYTES: its length; no body is shorter.
     """
 
     __slots__ = ("_next", "_padding")
@@ -53,7 +53,7 @@ class Stream:
 
 
 class Envelope(NamedTuple):
-    """What a body says of its message."""
+    """The head of a body."""
 
     identity: int
     moment: float
@@ -61,14 +61,14 @@ class Envelope(NamedTuple):
 
 
 def open_envelope(body: bytes) -> Envelope:
-    """Read a body; ValueError when it is too short to be one of the benchmarks."""
+    """Read the head of a body; ValueError if it is too short to be one of the benchmarks."""
     if len(body) < ENVELOPE_BYTES:
         raise ValueError(f"a body of {len(body)} bytes holds no envelope of {ENVELOPE_BYTES}")
     return Envelope(*_ENVELOPE.unpack_from(body))
 
 
 def open_envelopes(bodies: Iterable[bytes]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Read many bodies, each of which has an envelope, into an array with its fields."""
+    """Read the heads of many bodies into an array with these fields."""
     return np.frombuffer(b"".join([body[:ENVELOPE_BYTES] for body in bodies]), ENVELOPES)
 
 

@@ -1,8 +1,8 @@
-"""The ceiling: bare asyncpg calls the array procedures from one process, without service or client library.
+"""The ceiling: one process calls the array procedures by asyncpg, without the service or the client library.
 
-The calls do all that a middleware's do: numbered requests of several clients, and each call confirms the
-requests of the one before. Where messages are read as well, one connection puts while another takes; with a
-batch of one both alternate on one connection, which gives the latency of a single call.
+The calls do everything that a middleware's calls do: numbered requests of several clients, and each call
+confirms the requests of the previous one. If messages are read too, one connection puts while another takes.
+With a batch of one both alternate on one connection, which gives the latency of a single call.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ PUT_METHOD: Final = 0x31
 FULL_MODE: Final = 1
 BYTES_MAX: Final = 1 << 20
 BATCHES_AHEAD_MAX: Final = 8
-"""How many batches the putting connection may be ahead of the taking one."""
+"""The number of batches by which the putting connection may be ahead of the taking one."""
 PUT_SLOT: Final = 0
 TAKE_SLOT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CeilingPlan:
-    """What the process does.
+    """The plan of the process.
 
     Attributes:
-        with_takes: it takes what it put.
-        clients: registered for each kind of call; the requests of a batch are spread over them.
+        with_takes: it takes the messages that it put.
+        clients: registered for each kind of call; they share the requests of a batch.
         batch: requests of one call.
-        records: the file for what happened.
+        records: the file for the records.
     """
 
     database_url: str
@@ -54,7 +54,7 @@ class CeilingPlan:
 
 
 class CallFailedError(Exception):
-    """A procedure reported an error for an element of a batch, which no batch of the ceiling should meet."""
+    """A procedure reported an error for an element of a batch."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Requests:
 
 
 class Calls:
-    """Calls of one procedure on one connection, one after the other."""
+    """Consecutive calls of one procedure on one connection."""
 
     procedure: Callable[..., calls.Statement]
     purpose: str
@@ -99,7 +99,7 @@ class Calls:
         return await self._statement.fetch(*arguments)
 
     def _next(self) -> Requests:
-        """Number the next batch. Numbers rise; a client's requests in one batch have different ones."""
+        """Number the next batch. Numbers rise, and a client's requests in one batch have different ones."""
         first, self._first = self._first, self._first + self._plan.batch
         return Requests(self._clients, self._sessions, list(range(first, self._first)))
 
@@ -187,7 +187,7 @@ class TakeCalls(Calls):
         failed = [row["error"] for row in rows if row["error"] is not None]
         if failed:
             raise CallFailedError(f"take_batch reported {failed[:5]}")
-        # The rows are the requests' in their order, and the first request has the first message.
+        # The rows are in the order of the requests, and the first request gets the first message.
         envelopes = open_envelopes(row["body"] for row in rows)
         self._recorder.add_batch(
             Operation.TAKE,
@@ -203,7 +203,7 @@ class TakeCalls(Calls):
 
 
 async def call_until_the_end(raw: Plan, start: StartSignal) -> Result:
-    """Carry out a `CeilingPlan`; leave the records in its file and return the rest."""
+    """Carry out a `CeilingPlan`; write the records into its file and return the rest."""
     plan = CeilingPlan(**raw)
     putting, taking = await connect(plan.database_url), await connect(plan.database_url)
     try:
@@ -230,7 +230,7 @@ async def call_until_the_end(raw: Plan, start: StartSignal) -> Result:
 
 
 async def _side_by_side(end: float, puts: PutCalls, takes: TakeCalls) -> None:
-    """Put on one connection and take on the other; what was put is taken before the end."""
+    """Put on one connection and take on the other; everything put is taken before the end."""
     ahead: asyncio.Queue[bool] = asyncio.Queue(BATCHES_AHEAD_MAX)
 
     async def put() -> None:

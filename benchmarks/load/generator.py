@@ -1,4 +1,4 @@
-"""A process that generates load: its clients connect, wait for the moment, work until the time is up."""
+"""A process that generates load: its clients connect, wait for the start, and work until the time is up."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from telesto.client import AsyncTelestoClient, Delivery, Message, TelestoClient
 
 
 class BlockingClient:
-    """A blocking client for a process of its own: each call stops the event loop until it is answered."""
+    """A blocking client in a process of its own: each call stops the event loop until its answer."""
 
     def __init__(self, url: str, *, state_dir: str | None, delivery: Delivery) -> None:
         self._client = TelestoClient(url, state_dir=state_dir, delivery=delivery)
 
     async def connect(self, *, name: str, existing: str) -> None:
-        """Connect as the client `name`, which is registered already."""
+        """Connect as the registered client `name`."""
         assert existing == "use"
         self._client.connect(name=name, existing="use")
 
@@ -49,11 +49,11 @@ class BlockingClient:
         )
 
     async def retrieve_messages(self, queue_id: int, *, max_messages: int, timeout: float) -> list[Message]:  # noqa: ASYNC109 - the service does the waiting
-        """Take messages; none when none came in time."""
+        """Take messages; return none if none came in time."""
         return self._client.retrieve_messages(queue_id, max_messages=max_messages, timeout=timeout)
 
     async def close(self) -> None:
-        """Confirm what was taken and disconnect."""
+        """Confirm the messages taken, and disconnect."""
         self._client.close()
 
 
@@ -77,7 +77,7 @@ CLIENT_TYPES: Final[Mapping[Role, type[ClientType]]] = {
 
 
 async def generate(raw: Plan, start: StartSignal) -> Result:
-    """Carry out a `WorkloadPlan`; leave the records in its file and return the rest."""
+    """Carry out a `WorkloadPlan`; write the records into its file and return the rest."""
     plan = WorkloadPlan.of(raw)
     clients = await _connect(plan)
     with Recorder(Path(plan.records)) as recorder:
@@ -89,14 +89,14 @@ async def generate(raw: Plan, start: StartSignal) -> Result:
 
 
 async def _connect(plan: WorkloadPlan) -> list[AsyncTelestoClient]:
-    """Connect all clients, some at a time; they are spread over the middlewares."""
+    """Connect all clients, some at a time, spread over the middlewares."""
     some_at_a_time = asyncio.Semaphore(CONNECTING_AT_ONCE)
 
     async def connect(participant: Participant) -> AsyncTelestoClient:
         url = plan.urls[participant.number % len(plan.urls)]
-        # Begun anew by every run, like the queue.
+        # Every run has a new state, as it has new queues.
         state_dir = str(Path(plan.states) / participant.name) if plan.states is not None else None
-        # The blocking client has the methods that are called of it, and no others.
+        # The blocking client has only the methods that are called here.
         kind = cast(type[AsyncTelestoClient], BlockingClient) if plan.blocking else AsyncTelestoClient
         client = kind(url, state_dir=state_dir, delivery=plan.delivery)
         async with some_at_a_time:
@@ -115,7 +115,7 @@ class Generator:
         self._recorder = recorder
 
     async def run(self, begin: float) -> None:
-        """Work from a moment on, for as long as the plan says."""
+        """Work from the start on, for as long as the plan says."""
         plan, end = self._plan, begin + self._plan.seconds
         active, serving = self._slots(end)
         with ExitStack() as stack:
@@ -134,7 +134,7 @@ class Generator:
                 self._recorder.late, self._recorder.unsent = schedule.late, schedule.count_unsent()
 
     async def _think(self, slot: Slot) -> None:
-        """Work in a closed loop, with pauses for thinking."""
+        """Work in a closed loop, with pauses to think."""
         plan, client_type = self._plan, CLIENT_TYPES[slot.participant.role](slot)
         thinking = Thinking(plan.think_s, plan.think_spread, slot.random)
         while (now := time.monotonic()) < slot.end:
@@ -143,12 +143,12 @@ class Generator:
         await client_type.finish()
 
     def _slots(self, end: float) -> tuple[list[Slot], list[Slot]]:
-        """Return the slots that send by themselves and those that serve."""
+        """Return the slots that send on their own, and those that serve."""
         active: list[Slot] = []
         serving: list[Slot] = []
         for participant, client in zip(self._plan.participants, self._clients, strict=True):
             sends = participant.role in ACTIVE_ROLES
-            # What is pushed, and a topic, come in one order to one slot.
+            # Pushed messages, and those of a topic, reach one slot in one order.
             slots = 1 if participant.role in ("consumer", "subscriber") else self._plan.slots
             for index in range(slots):
                 number = participant.number * self._plan.slots + index
@@ -158,7 +158,7 @@ class Generator:
 
 
 async def _serve(slot: Slot) -> None:
-    """Work without a pause."""
+    """Work without pauses."""
     client_type = CLIENT_TYPES[slot.participant.role](slot)
     while not slot.done and (now := time.monotonic()) < slot.end:
         await client_type.run_once(now)
@@ -166,7 +166,7 @@ async def _serve(slot: Slot) -> None:
 
 
 async def _keep_to(schedule: Schedule, slot: Slot) -> None:
-    """Work at those moments of the schedule that no other slot has taken."""
+    """Work at those times of the schedule that no other slot has taken."""
     client_type = CLIENT_TYPES[slot.participant.role](slot)
     while (intended := await schedule.take(time.monotonic())) is not None:
         await client_type.run_once(intended)

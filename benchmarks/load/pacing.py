@@ -1,8 +1,8 @@
-"""When requests are sent: a closed loop with think time, or an open loop at given moments.
+"""The schedule of requests: a closed loop with think time, or an open loop at scheduled times.
 
-In an open loop the moments are fixed in advance, whatever the service does. A request for which no slot is
-free at its moment is sent as soon as one is, and its latency counts from the moment: a stall shows in all
-requests that fell into it, not only in the few that were under way.
+In an open loop the times are fixed in advance, whatever the service does. If no slot is free at a scheduled
+time, the request is sent as soon as one is, and its latency counts from the scheduled time. So a stall shows
+in all requests that were due during it, not only in the few that were in flight.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ThinkSpread = Literal["fixed", "exponential"]
 
 LEAST_DELAY_S: Final = 1e-6
 LATE_AFTER_S: Final = 0.002
-"""Sent so much after its moment, a request counts as late."""
+"""A request sent this long after its scheduled time counts as late."""
 
 
 class SignalTimer:
-    """Waits by a timer of the kernel, for the timers of event loops are only as fine as a millisecond."""
+    """Waits by a timer of the kernel, because the timers of event loops resolve only a millisecond."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class SignalTimer:
         self._loop.add_signal_handler(signal.SIGALRM, self._ring)
 
     async def until(self, moment: float) -> None:
-        """Return at the moment, or at once when it is over. Callers ask with rising moments."""
+        """Return at the moment, or at once if it has passed. Callers ask for rising moments."""
         if moment <= time.monotonic():
             return
         future = self._loop.create_future()
@@ -42,7 +42,7 @@ class SignalTimer:
         await future
 
     def close(self) -> None:
-        """Wait for nothing more."""
+        """Stop the timer."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.remove_signal_handler(signal.SIGALRM)
 
@@ -61,7 +61,7 @@ class SignalTimer:
 
 
 def arrival_moments(begin: float, rate: float, arrivals: Arrivals, random: Random) -> Iterator[float]:
-    """Yield the moments of an open loop with `rate` requests a second, without end."""
+    """Yield the times of an open loop with `rate` requests a second, without end."""
     moment = begin
     number = 0
     while True:
@@ -71,10 +71,10 @@ def arrival_moments(begin: float, rate: float, arrivals: Arrivals, random: Rando
 
 
 class Schedule:
-    """The moments of one process's open loop, shared by all slots that send.
+    """The times of one process's open loop, shared by all slots that send.
 
     Attributes:
-        late: requests that were given out after their moments by more than LATE_AFTER_S.
+        late: requests that were given out more than LATE_AFTER_S after their scheduled times.
     """
 
     def __init__(self, moments: Iterator[float], end: float, timer: SignalTimer) -> None:
@@ -85,9 +85,9 @@ class Schedule:
         self.late = 0
 
     async def take(self, now: float) -> float | None:
-        """Wait for the next moment that no slot has taken, and return it; None when the time is up.
+        """Wait for the next scheduled time that no slot has taken, and return it; None when the time is up.
 
-        A slot that is late finds moments that are over and gets the first of them at once, until the end.
+        A late slot gets the first missed time at once, until the end.
         """
         moment = self._next
         if moment >= self._end or now >= self._end:
@@ -99,7 +99,7 @@ class Schedule:
         return moment
 
     def count_unsent(self) -> int:
-        """Count the moments before the end that no slot has taken."""
+        """Count the scheduled times before the end that no slot has taken."""
         count = 0
         while self._next < self._end:
             count += 1

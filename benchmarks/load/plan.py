@@ -1,4 +1,4 @@
-"""What one process that generates load does: who takes part, and how."""
+"""The plan of one process that generates load: the clients that take part, and how."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Role = Literal[
     "idle",
 ]
 ACTIVE_ROLES: tuple[Role, ...] = ("one-way", "sender", "requester", "putter", "put-reader", "publisher")
-"""They send requests by themselves, as the pacing says; the others serve what comes, as fast as they can."""
+"""These send requests on their own schedule; the others serve what comes, as fast as they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,10 @@ class Participant:
     """One client that takes part.
 
     Attributes:
-        number: counts the clients of a run, from 0; slots and streams are numbered after it.
+        number: of the client in the run, from 0; slots and streams are numbered after it.
         name: of the client, which is registered already.
-        role: what it does.
-        destination: its queue's id, or for topics the topic's name.
-        peers: the ids of the clients to which it sends, one of them by chance each time; anyone when empty.
+        destination: its queue's id, or its topic's name.
+        peers: ids of the clients to which it sends, a random one each time; anyone if empty.
     """
 
     number: int
@@ -49,17 +48,15 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """What one process does. Times in seconds.
+    """The plan of one process. Times are in seconds.
 
     Attributes:
-        blocking: with the blocking client; then there is one participant, and one slot.
-        states: a directory in which each client has its durable state; None for clients without one.
+        blocking: use the blocking client; then there is one participant, and one slot.
+        states: the directory of the clients' durable states; None for clients without one.
         slots: requests in flight of each client.
         rate: requests a second of this process, in an open loop; None for a closed one.
-        read_batch: messages of one read.
-        fetch_batch: messages of one get of a topic.
         keys: partition keys of each client that puts; 0 for none.
-        exhaustible: a client that finds nothing to read is done.
+        exhaustible: a client that finds nothing to read has finished.
     """
 
     urls: tuple[str, ...]
@@ -86,7 +83,7 @@ class WorkloadPlan:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Read a plan that came as JSON."""
+        """Read a plan from JSON."""
         participants = tuple(
             Participant(**(each | {"peers": tuple(each["peers"])})) for each in plan["participants"]
         )

@@ -1,7 +1,7 @@
-"""What is kept about each request: one record of fixed size, written to a file while the load runs.
+"""The record of each request: fixed size, written to a file while the load runs.
 
-A run of hours has more requests than fit into memory, and a figure that is needed later cannot be had from
-averages; so everything is written down, cheaply, and worked on when the load is over.
+A run of hours has more requests than fit into memory, and averages cannot give figures that are needed later.
+So everything is recorded, cheaply, and analysed after the load.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Operation(IntEnum):
     Attributes:
         PUT: a message was put into a queue.
         TAKE: a message was read from a queue.
-        REQUEST: a request was put and its response came; the record's identity is the request's.
-        RESPONSE: the response of a request; the identity is the response's.
+        REQUEST: a request was put and its response came; the identity is the request's.
+        RESPONSE: the response to a request; the identity is the response's.
         REPLY: a response was put.
         PUBLISH: a message was put to a topic.
         GET: a subscriber got a message of a topic.
@@ -43,11 +43,11 @@ class Operation(IntEnum):
 
 
 PUTS: Final = (Operation.PUT, Operation.REQUEST, Operation.REPLY)
-"""Each put one message into a queue that has to be found again."""
+"""Each put one message into a queue, where the audit must find it again."""
 TAKES: Final = (Operation.TAKE, Operation.RESPONSE, Operation.ACK)
 """Each is the end of one message of a queue."""
 IN_ORDER: Final = (Operation.TAKE, Operation.RESPONSE, Operation.DELIVERY, Operation.GET)
-"""What comes to one slot by these comes in the order in which each stream put it, of one priority."""
+"""These reach a slot in the order in which each stream put them, for each priority."""
 
 
 RECORD: Final = np.dtype(
@@ -63,9 +63,8 @@ RECORD: Final = np.dtype(
         ("redelivered", "u1"),
     ]
 )
-"""A record: `ended` by the monotonic clock; `latency` from the moment at which the request was to be sent,
-`service` from the moment at which it was, `age` of the message handed over since it was to be put, -1 where
-there is none. All in seconds."""
+"""A record, in seconds: `ended` by the monotonic clock; `latency` since the scheduled time of the request;
+`service` since it was sent; `age` of the delivered message since its scheduled put, -1 without one."""
 Records = np.ndarray[Any, np.dtype[Any]]
 
 FLUSH_BYTES: Final = 1 << 18
@@ -78,12 +77,12 @@ class Recorder:
     """Writes the records of one process.
 
     Attributes:
-        errors: how many requests failed, by the operation and the error's name.
-        doubtful: identities of messages whose puts failed: each may be there or not.
+        errors: how many requests failed, by operation and error.
+        doubtful: identities of messages whose puts failed: each may have been stored or not.
         doubtful_takes: identities of messages whose acknowledgements failed: each may be gone or come again.
-        late: requests that were sent later than intended for want of a free slot (open loop).
-        unsent: requests that were to be sent and were not when the time was up (open loop).
-        redelivered: messages that came marked so.
+        late: requests that were sent late because no slot was free (open loop).
+        unsent: scheduled requests that were not sent before the end (open loop).
+        redelivered: messages that were marked as redelivered.
     """
 
     def __init__(self, path: Path) -> None:
@@ -116,7 +115,7 @@ class Recorder:
         age: float = NO_AGE,
         redelivered: bool = False,
     ) -> None:
-        """Keep an operation that succeeded."""
+        """Record an operation that succeeded."""
         self._buffer += _PACKED.pack(
             identity, ended, ended - intended, ended - sent, age, slot, operation, priority, redelivered
         )
@@ -137,7 +136,7 @@ class Recorder:
         priority: int = 0,
         age: np.ndarray[Any, np.dtype[Any]] | float = NO_AGE,
     ) -> None:
-        """Keep operations that one call did, which succeeded together."""
+        """Record the operations of one call, which succeeded together."""
         records = np.zeros(len(identities), RECORD)
         records["identity"] = identities
         records["ended"] = ended
@@ -156,13 +155,13 @@ class Recorder:
         self.errors[f"{operation.name.lower()}: {error}"] += 1
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         if not self._file.closed:
             self._flush()
             self._file.close()
 
     def result(self) -> dict[str, Any]:
-        """Return what the parent process is told: of types that JSON knows."""
+        """Return the result for the parent process, as JSON."""
         return {
             "records": str(self._path),
             "errors": dict(self.errors),

@@ -1,4 +1,4 @@
-"""What clients do: put into queues and read from them, ask and answer, publish and subscribe, consume."""
+"""The behaviour of clients: put and read, request and respond, publish and subscribe, consume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Putter(ClientType):
         await self.put(intended)
 
     async def put(self, intended: float) -> bool:
-        """Put one message; tell whether that was done."""
+        """Put one message; tell whether it succeeded."""
         slot = self._slot
         priority = slot.priority()
         identity, body = slot.body(intended, priority)
@@ -39,7 +39,7 @@ class Putter(ClientType):
 
 
 class Reader(ClientType):
-    """Takes what there is, as many messages at a time as the plan says."""
+    """Takes the messages that there are, as many at a time as the plan says."""
 
     async def run_once(self, _intended: float) -> None:
         """Wait for messages and take them."""
@@ -60,7 +60,7 @@ class Reader(ClientType):
 
 
 class PutReader(ClientType):
-    """Puts a message and takes one, so that a queue always holds one for every reader."""
+    """Puts a message and takes one, so that a queue always has a message for every reader."""
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot)
@@ -77,12 +77,12 @@ class Idle(ClientType):
     """Is connected, and does nothing."""
 
     async def run_once(self, intended: float) -> None:
-        """Rest until the end."""
+        """Wait for the end."""
         await asyncio.sleep(self._slot.end - intended)
 
 
-#: How long a response may wait, in seconds: longer than a run, since the balance asks for each of them. That
-#: of ``reply`` expires soon after its asker has given up.
+#: Lifetime of a response, in seconds: longer than a run, because the audit looks for each of them. A response
+#: by ``reply`` would expire soon after its requester has given up.
 KEPT_S = 30 * 86_400.0
 
 
@@ -90,7 +90,7 @@ class Requester(ClientType):
     """Puts a request, for its partner or for anyone of a pool, and waits for the response."""
 
     async def run_once(self, intended: float) -> None:
-        """Ask once."""
+        """Request once."""
         slot = self._slot
         priority = slot.priority()
         identity, body = slot.body(intended, priority)
@@ -104,7 +104,7 @@ class Requester(ClientType):
             await slot.failed(Operation.REQUEST, error, identity)
             return
         if response is None:
-            # It was put all the same, and was handed over, or has expired.
+            # It was put nevertheless, and was delivered or has expired.
             slot.recorder.doubtful.append(identity)
             if time.monotonic() < slot.end:
                 slot.recorder.failed(Operation.REQUEST, "no response in time")
@@ -166,7 +166,7 @@ class Publisher(ClientType):
 
 
 class Subscriber(ClientType):
-    """Follows its topic, several messages a get; its subscription is there before the run."""
+    """Gets the messages of its topic, several at a time; its subscription exists before the run."""
 
     async def run_once(self, _intended: float) -> None:
         """Wait for messages and get them."""
@@ -184,7 +184,7 @@ class Subscriber(ClientType):
 
 
 class Consumer(ClientType):
-    """Takes what is pushed and acknowledges it at once, without waiting for one before it takes the next."""
+    """Takes pushed messages and acknowledges each, without waiting for one before it takes the next."""
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(slot)
@@ -192,7 +192,7 @@ class Consumer(ClientType):
         self._acks: set[asyncio.Task[None]] = set()
 
     async def run_once(self, _intended: float) -> None:
-        """Wait for a message; its acknowledgement goes its own way."""
+        """Wait for a message; acknowledge it in a task of its own."""
         slot = self._slot
         sent = time.monotonic()
         try:
@@ -210,7 +210,7 @@ class Consumer(ClientType):
         task.add_done_callback(self._acks.discard)
 
     async def finish(self) -> None:
-        """Wait for the acknowledgements under way, and leave."""
+        """Wait for the acknowledgements in flight, and leave."""
         await asyncio.gather(*self._acks)
         if self._consumer is not None:
             await self._consumer.close()

@@ -1,4 +1,4 @@
-"""A slot: one request after the other on a client's connection, and what all client types need for that."""
+"""A slot: consecutive requests on a client's connection, and what all client types need for them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,10 @@ PRIORITY_ALONE: Final = 5
 
 
 class Slot:
-    """What the client types work with.
+    """The context of a client type.
 
     Attributes:
-        client: the connection.
-        participant: who the client is.
-        number: of the slot, among all of the run; also that of its stream of messages.
-        plan: of the process.
-        recorder: takes what happened.
-        random: for choices.
+        number: of the slot in the run; also that of its stream of messages.
         end: when no more requests are sent, by the monotonic clock.
         done: set when there is nothing more to do before the end.
     """
@@ -64,12 +59,12 @@ class Slot:
         return self.participant.destination
 
     def priority(self) -> int:
-        """Choose a priority: the middle one, or by chance one of those in use."""
+        """Choose a priority: the middle one, or a random one of those in use."""
         priorities = self.plan.priorities
         return PRIORITY_ALONE if priorities == 1 else self.random.randint(1, priorities)
 
     def receiver(self) -> int | None:
-        """Choose to whom a message goes; None for anyone."""
+        """Choose the receiver of a message; None for anyone."""
         peers = self.participant.peers
         return self.random.choice(peers) if peers else None
 
@@ -78,19 +73,19 @@ class Slot:
         return self._bodies.next(moment, priority)
 
     def wait_s(self) -> float:
-        """How long a read may wait, so that the slot is done in time."""
+        """How long a read may wait, so that the slot ends in time."""
         return min(self.plan.take_timeout_s, max(0.0, self.end - time.monotonic()))
 
     def sent(
         self, operation: Operation, identity: int, intended: float, sent: float, priority: int = 0
     ) -> None:
-        """Keep that something was done just now."""
+        """Record an operation that has just succeeded."""
         self.recorder.add(
             operation, self.number, identity, intended, sent, time.monotonic(), priority=priority
         )
 
     def came(self, operation: Operation, body: bytes, sent: float, *, redelivered: bool = False) -> None:
-        """Keep that a message came just now, for which the slot waited since `sent`."""
+        """Record a message that has just come, for which the slot has waited since `sent`."""
         now = time.monotonic()
         identity, moment, priority = open_envelope(body)
         age = NO_AGE if identity >> SEQUENCE_BITS == BACKLOG_STREAM else now - moment
@@ -107,7 +102,7 @@ class Slot:
         )
 
     async def failed(self, operation: Operation, error: TelestoError, identity: int | None = None) -> None:
-        """Count an error, and rest a little; a message that was to be put is in doubt."""
+        """Count an error and pause briefly; a message whose put failed is in doubt."""
         self.recorder.failed(operation, type(error).__name__)
         if identity is not None:
             self.recorder.doubtful.append(identity)
@@ -115,14 +110,14 @@ class Slot:
 
 
 class ClientType(ABC):
-    """What a client does, again and again, until the slot's end."""
+    """The repeated behaviour of a client, until the slot's end."""
 
     def __init__(self, slot: Slot) -> None:
         self._slot = slot
 
     @abstractmethod
     async def run_once(self, intended: float) -> None:
-        """Do it once; `intended` is the moment at which it was to be done."""
+        """Do it once; `intended` is the scheduled time."""
 
     async def finish(self) -> None:  # noqa: B027 - most have nothing to do
-        """Bring to an end what is under way, when nothing more is to be done."""
+        """Wait for everything in flight, at the end."""

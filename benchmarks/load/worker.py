@@ -1,8 +1,8 @@
-"""Processes that generate load: started, made ready, and let go at one moment.
+"""Processes that generate load: start them, wait until they are ready, and let them begin together.
 
-The parent sends a plan (JSON) as the first line of the worker's standard input. The worker connects,
-prints `ready`, and waits for a second line with the moment to begin (monotonic seconds). When it is
-done it prints its result (JSON) as its last line.
+The parent sends a plan (JSON) as the first line of the worker's standard input. The worker connects, prints
+`ready`, and waits for a second line with the start time (monotonic seconds). At the end it prints its result
+(JSON) as its last line.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ RESULT_TIMEOUT_S: Final = 120.0
 LINE_BYTES_MAX: Final = 2**24
 CLOCK_TICK_S: Final = 0.001
 HEAD_START_S: Final = 0.2
-"""How long before the beginning workers are told of it."""
+"""How long before the start workers are told of it."""
 
 Plan = dict[str, Any]
 Result = dict[str, Any]
 
 
 class WorkerFailedError(Exception):
-    """A worker ended early or said nothing in time; the message ends with what it wrote."""
+    """A worker ended early or did not answer in time; the message ends with its output."""
 
 
 class Worker:
@@ -52,12 +52,12 @@ class Worker:
         return self._process.pid
 
     async def ready(self) -> None:
-        """Wait until the worker has connected; `WorkerFailedError` when it cannot."""
+        """Wait until the worker has connected; `WorkerFailedError` if it cannot."""
         if await self._hear(CONNECT_TIMEOUT_S) != READY:
             raise await self._failure("did not get ready")
 
     async def begin(self, moment: float) -> None:
-        """Let the worker begin at a moment of the monotonic clock."""
+        """Let the worker begin at a time of the monotonic clock."""
         await self._say(repr(moment))
 
     async def result(self, seconds: float) -> Result:
@@ -89,7 +89,7 @@ class Worker:
             return ""
 
     async def _failure(self, what: str) -> WorkerFailedError:
-        """Describe the failure with the end of what the worker wrote to standard error."""
+        """Describe the failure with the end of the worker's standard error."""
         await self.stop()
         assert self._process.stderr is not None
         text = (await self._process.stderr.read()).decode(errors="replace")
@@ -97,19 +97,19 @@ class Worker:
 
 
 class StartSignal:
-    """The worker's side: where it waits to be let go."""
+    """The worker's side: it waits here for the start."""
 
     async def wait(self) -> float:
-        """Say that everything is connected; return the moment to begin, once it has come."""
+        """Report that everything is connected; return the start time once it has come."""
         print(READY, flush=True)
         moment = float(await asyncio.to_thread(sys.stdin.readline))
-        # An event loop may wake a little early, for its clock ticks in milliseconds.
+        # An event loop may wake a little early, because its clock ticks in milliseconds.
         await asyncio.sleep(moment + CLOCK_TICK_S - time.monotonic())
         return moment
 
 
 def run_worker(work: Callable[[Plan, StartSignal], Awaitable[Result]]) -> None:
-    """Be a worker: read the plan, carry it out, print the result."""
+    """Run as a worker: read the plan, carry it out, print the result."""
     plan: Plan = json.loads(sys.stdin.readline())
     with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         result = runner.run(_carry_out(work, plan))

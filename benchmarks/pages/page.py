@@ -1,4 +1,4 @@
-"""A report as one page that needs nothing else, and the directory that it is written to."""
+"""A report as one self-contained page, and the directory that it is written to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telesto.benchmarks.pages.section import Section, shown
 from telesto.benchmarks.spark.errors import ReportError
 
 TABLE_ROWS_MAX = 50
-"""How many rows of a table the page shows; the figures beside it have more."""
+"""The number of rows of a table that the page shows; the CSV files have more."""
 TEMPLATE = "page.html.j2"
 
 
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a report says."""
+    """A whole report."""
 
     title: str
     subtitle: str
@@ -43,7 +43,7 @@ class Report:
     def as_html(self) -> str:
         """The page."""
         source = (files("telesto.benchmarks.pages") / TEMPLATE).read_text(encoding="utf-8")
-        # Names of queues and clients are whatever users like: everything is escaped but the plots.
+        # Users choose the names of queues and clients: everything except the plots is escaped.
         template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
         return template.render(
             title=self.title,
@@ -57,7 +57,7 @@ class Report:
         )
 
     def as_text(self) -> str:
-        """A few lines for the terminal."""
+        """A summary for the terminal."""
         width = max(len(label) for label, _ in self.summary) + 2
         lines = [self.title, *(label.ljust(width) + value for label, value in self.summary)]
         return "\n".join([*lines, *(finding.text for finding in self.findings)])
@@ -70,10 +70,10 @@ _ON_WHITE = '<svg style="background: #fff" '
 
 
 def require_place(directory: Path, replace: bool) -> None:
-    """See to it, before the work, that a report can go there.
+    """Check, before the work, that a report can be written there.
 
     Raises:
-        ReportError: something else is there, or an older report that was not to be replaced.
+        ReportError: the directory holds something else, or an older report that must not be replaced.
     """
     if not directory.parent.is_dir():
         raise ReportError(f"there is no directory {directory.parent}")
@@ -88,7 +88,7 @@ def require_place(directory: Path, replace: bool) -> None:
 
 @contextmanager
 def new_directory(directory: Path) -> Iterator[Path]:
-    """Give a directory beside it to write to, which takes its place when the block ends without an error."""
+    """Yield a directory to write to, which replaces the given one if the block ends without an error."""
     directory = directory.absolute()
     scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:

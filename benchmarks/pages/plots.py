@@ -1,4 +1,4 @@
-"""Plots as SVG to stand within a page: colours and scales of all plots, and those of several reports.
+"""Plots as SVG within a page: colours and scales of all plots, and the plots of several reports.
 
 Plots are drawn within `style`, on axes of a `new_figure`, and end with `as_svg`.
 """
@@ -48,20 +48,20 @@ _BEFORE_SVG = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 
 @contextmanager
 def style(salt: str) -> Iterator[None]:
-    """Draw within this; `salt` tells the plot from the others of its page (ids within a page are shared)."""
-    # The settings are the library's, so the process's; several sections are made at a time.
+    """Draw within this block; `salt` keeps the ids of the plot unique within its page."""
+    # The settings are global, and several sections are made concurrently.
     settings: Any = {**_STYLE, "svg.hashsalt": salt}
     with _DRAWING, mpl.rc_context(settings):
         yield
 
 
 def new_figure(height: float = 1.0) -> Figure:
-    """A figure as wide as the page; `height` is in units of that of a plain plot."""
+    """A figure as wide as the page; `height` is relative to that of a simple plot."""
     return Figure(figsize=(WIDTH_IN, HEIGHT_IN * height), layout="constrained")
 
 
 def log_time(axes: Axes) -> None:
-    """Times on the horizontal axis, on a logarithmic scale, in units that suit them."""
+    """Times on the horizontal axis, on a logarithmic scale, in suitable units."""
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -69,7 +69,7 @@ def log_time(axes: Axes) -> None:
 
 
 def log_time_upright(axes: Axes) -> None:
-    """Times on the vertical axis, on a logarithmic scale, with labels also within a factor of ten."""
+    """Times on the vertical axis, on a logarithmic scale, with labels within each factor of ten."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
@@ -82,7 +82,7 @@ def thousands(value: float, _position: object = None) -> str:
 
 
 def as_svg(figure: Figure) -> str:
-    """The figure as it stands within a page."""
+    """The figure as SVG for a page."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     return _BEFORE_SVG.sub("", text.getvalue())
@@ -118,7 +118,7 @@ def over_time(
 
 
 def stacked_bars(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str) -> str:
-    """A bar for each name, made of parts."""
+    """A bar for each name, with stacked parts."""
     with style(f"stacked {unit} {len(names)}"):
         figure, axes = _bars(len(names))
         labels = [_short(name) for name in names]
@@ -139,7 +139,7 @@ def stacked_bars(names: Sequence[str], parts: Mapping[str, Sequence[float]], uni
 
 
 def percentile_spans(names: Sequence[str], spans: Sequence[Sequence[float]], labels: Sequence[str]) -> str:
-    """For each name a line with a mark at each percentile; time on a logarithmic scale."""
+    """For each name a line with a mark at each percentile; time is logarithmic."""
     with style("spans"):
         figure, axes = _bars(len(names))
         positions = list(range(len(names)))
@@ -159,7 +159,7 @@ def percentile_spans(names: Sequence[str], spans: Sequence[Sequence[float]], lab
 
 
 def time_classes(starts: Sequence[float], counts: Sequence[float], steps_per_decade: int) -> str:
-    """How many fell into each class of time, both on logarithmic scales, so that the tail is seen."""
+    """The number of messages in each class of time, both scales logarithmic, so that the tail is visible."""
     with style("classes"):
         figure = new_figure()
         axes = figure.subplots()
@@ -181,11 +181,11 @@ def _bars(count: int) -> tuple[Figure, Axes]:
 
 
 def _marker(moments: Sequence[datetime]) -> str:
-    """A line of one point is not seen."""
+    """A line of a single point would be invisible."""
     return "o" if len(moments) == 1 else ""
 
 
 def _short(name: str) -> str:
-    # Names come from users: a dollar sign is no formula.
+    # Names come from users: a dollar sign must not begin a formula.
     text = name if len(name) <= LABEL_LENGTH_MAX else name[: LABEL_LENGTH_MAX - 1] + "…"
     return text.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""The parts of a report: what is shown, in which units, and what it means."""
+"""The parts of a report: figures, their units, and their meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 ROWS_MAX = 50
-"""How many rows a section shows, and collects: the largest, whatever the number of queues or clients."""
+"""A section collects and shows at most this many rows, the largest, whatever the number of queues."""
 
 CHANGE_LEAST = 0.0005
 """A smaller change is written as none."""
@@ -24,7 +24,7 @@ Row = tuple[Value, ...]
 
 
 class Kind(Enum):
-    """What a value is, so how it is written."""
+    """The kind of a value, which determines how it is written."""
 
     TEXT = "text"
     COUNT = "count"
@@ -37,15 +37,15 @@ class Kind(Enum):
 
     @property
     def numeric(self) -> bool:
-        """Whether values stand at the right of their column."""
+        """Whether values are aligned to the right."""
         return self not in (Kind.TEXT, Kind.MOMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column: its name in the figures, its title on the page, and what its values are.
+    """A column: its name in the figures, its title on the page, and the kind of its values.
 
-    One that is not `on_page` is in the figures only.
+    A field that is not `on_page` is in the figures only.
     """
 
     name: str
@@ -55,14 +55,14 @@ class Field:
 
 
 def columns(kind: Kind, /, *names: str, **titles: str) -> tuple[Field, ...]:
-    """Columns of one kind: those of `names` have them as titles too, with spaces, others have `titles`."""
+    """Columns of one kind: `names` become titles with spaces, others have explicit `titles`."""
     every = {name: name.replace("_", " ") for name in names} | titles
     return tuple(Field(name, title, kind) for name, title in every.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A table of a report; `total` is how many rows there are, of which `rows` are the first."""
+    """A table of a report; `total` is the number of all rows, of which `rows` are the first."""
 
     key: str
     fields: tuple[Field, ...]
@@ -75,17 +75,17 @@ class Figures:
         return [row[index] for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """The rows, each with its values by the names of the columns."""
+        """The rows as dictionaries."""
         names = [field.name for field in self.fields]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
     def where(self, **values: object) -> Figures:
-        """The rows that have these values."""
+        """The rows with these values."""
         rows = [row for row in self.dicts() if all(row[name] == value for name, value in values.items())]
         return figures_of(self.key, self.fields, (tuple(row.values()) for row in rows))
 
     def as_csv(self) -> str:
-        """The values as they are: seconds, bytes, counts; times in UTC."""
+        """The values without formatting: seconds, bytes, counts; times in UTC."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(field.name for field in self.fields)
@@ -94,23 +94,22 @@ class Figures:
 
 
 def figures_of(key: str, fields: Sequence[Field], rows: Iterable[Row]) -> Figures:
-    """A table that is shown as a whole."""
+    """A complete table."""
     rows = tuple(rows)
     return Figures(key, tuple(fields), rows, len(rows))
 
 
 def figures_from(key: str, declared: Mapping[Field, Callable[[Any], Value]], of: Iterable[Any]) -> Figures:
-    """A table with a row for each of some things; each column is declared with what gives its value."""
+    """A table with a row for each item; each column is declared with a function for its value."""
     return figures_of(key, tuple(declared), (tuple(give(each) for give in declared.values()) for each in of))
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: a title, what it means, a table, and maybe a plot (SVG) with what that shows.
+    """A part of the page: a title, its meaning, a table, and optionally a plot (SVG) with a caption.
 
-    `folded` has the table opened by a click, where the plot says the same. `more` are figures that are
-    not on the page, for readers who want to compute further. Sections in a row with the same `group` stand
-    under its name.
+    A `folded` table opens by a click. `more` are figures that are not on the page, for further computation.
+    Consecutive sections with the same `group` stand under its name.
     """
 
     title: str
@@ -130,9 +129,9 @@ def collect(
     order: Sequence[Column | str],
     rows_max: int = ROWS_MAX,
 ) -> Figures:
-    """Fetch the first rows of a frame, at most `rows_max`, and how many there are."""
+    """Fetch the first rows of a frame, at most `rows_max`, and the number of rows."""
     kept = frame.select(*(field.name for field in fields))
-    # Times as numbers: what Python makes of them then depends on no time zone.
+    # Times are read as numbers, which do not depend on a time zone.
     for field in fields:
         if field.kind is Kind.MOMENT:
             kept = kept.withColumn(field.name, F.col(field.name).cast("double"))
@@ -145,7 +144,7 @@ def collect(
 
 
 def shown(value: Value, kind: Kind) -> str:
-    """A value as the page and the terminal write it."""
+    """A value as the page and the terminal show it."""
     if value is None:
         return "–"
     if isinstance(value, datetime):
@@ -167,12 +166,12 @@ def shown(value: Value, kind: Kind) -> str:
 
 
 def three_digits(value: float) -> str:
-    """A number with three digits, and never as a power of ten unless it is a very large or small one."""
+    """A number with three digits; only very large or small ones are written as powers of ten."""
     return f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time in a suitable unit."""
     for limit, factor, unit in (
         (1e-3, 1e6, "µs"),
         (1.0, 1e3, "ms"),

@@ -1,8 +1,8 @@
-"""What a peer is for the comparison.
+"""The definition of a peer.
 
-A `Peer` lives in the process that directs: it knows its server and looks after queues. A `Client` lives in a
-process that generates load. Between the two goes an address that JSON can carry. All bodies are ASCII
-text, so that systems whose messages are JSON carry the same bytes as the others.
+A `Peer` lives in the main process: it knows its server and manages queues. A `Client` lives in a process that
+generates load. They communicate by an address in JSON. All bodies are ASCII text, so that systems whose
+messages are JSON carry the same bytes as the others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Protocol
 Address = dict[str, Any]
 
 TAKEN_AT_ONCE = 256
-"""Messages that a consumer has unacknowledged at most, where the peer has such a limit."""
+"""A consumer has at most this many unacknowledged messages, if the peer has such a limit."""
 WAIT_S = 0.2
-"""How long a consumer waits for messages before it looks whether it shall stop."""
+"""How long a consumer waits for messages before it checks whether it must stop."""
 
 
 class PeerUnavailableError(Exception):
@@ -29,23 +29,20 @@ class Server(Protocol):
     """The processes of a system, which several peers may share."""
 
     async def start(self, directory: Path) -> None:
-        """Start in an empty directory and return when clients can connect.
-
-        Raises PeerUnavailableError.
-        """
+        """Start in an empty directory; return when clients can connect. Raises PeerUnavailableError."""
 
     async def stop(self) -> None:
-        """End everything that was started; does nothing when nothing runs."""
+        """End all processes; do nothing if none runs."""
 
     def roots(self) -> Iterable[int]:
-        """The processes that all others of the system come from."""
+        """The processes from which all others of the system descend."""
 
 
 class Sink(Protocol):
-    """Where a consumer reports what it has."""
+    """Takes the reports of a consumer."""
 
     def acknowledged(self, bodies: Sequence[bytes], delivered_at: float) -> None:
-        """These messages, which the application got at that moment (monotonic), are acknowledged."""
+        """These messages, which were delivered at that time (monotonic), are acknowledged."""
 
 
 class Client(Protocol):
@@ -55,23 +52,23 @@ class Client(Protocol):
         """Put messages; return when all are confirmed."""
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
-        """Take and acknowledge messages until told to stop; leave none half done."""
+        """Take and acknowledge messages until told to stop; finish those that were begun."""
 
     async def close(self) -> None:
         """Disconnect."""
 
 
 class Peer(ABC):
-    """A system in one way of using it.
+    """A system, used in one way.
 
     Attributes:
         name: on the command line and in tables.
-        module: the module whose `connect(address, queue)` gives a client.
+        module: the module whose `connect(address, queue)` returns a client.
         server: its processes.
-        puts_at_once: how many of the messages in flight on a connection one `put` carries. 1: each is put by
-            a call of its own, so many calls at a time.
-        calls_overlap: several calls of `put` may be under way on a connection. In the open loop each message
-            then has a call of its own also where one could carry more, so that none waits for others.
+        puts_at_once: how many of the messages in flight on a connection one `put` carries. With 1, each is
+            put by a call of its own, with as many concurrent calls.
+        calls_overlap: a connection may have several calls of `put` in flight. In the open loop each message
+            then has its own call even if one call could carry more, so that none waits for others.
         consumers_max: how many consumers a queue may have in one process; None for any number.
     """
 
@@ -85,12 +82,12 @@ class Peer(ABC):
         self.puts_at_once = puts_at_once
 
     async def prepare(self) -> None:
-        """Make what the queues need, once, after the server has started; by default there is nothing."""
+        """Create what the queues need, once, after the server has started; by default nothing."""
         return
 
     @abstractmethod
     def address(self) -> Address:
-        """How clients reach the server."""
+        """The address of the server, for clients."""
 
     @abstractmethod
     async def make_queue(self, queue: str) -> None:

@@ -79,7 +79,7 @@ class NatsPeer(Peer):
             await stream.add_consumer(queue, consumer)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the stream: what is acknowledged is no longer in it. A fresh consumer sees it all."""
+        """Read the stream with a new consumer: acknowledged messages are no longer in it."""
         from nats.js.api import AckPolicy, ConsumerConfig
 
         async with _jet_stream(self.server.url) as stream:
@@ -116,7 +116,7 @@ class NatsPeer(Peer):
 
 @asynccontextmanager
 async def _jet_stream(url: str) -> AsyncIterator[Any]:
-    """A connection for looking after streams, for one block."""
+    """A connection that manages streams, for one block."""
     import nats
 
     connection = await nats.connect(url)
@@ -154,7 +154,7 @@ class NatsClient:
         await reader.unsubscribe()
 
     async def close(self) -> None:
-        """Send what is still to be sent, and disconnect."""
+        """Send the rest, and disconnect."""
         await self._connection.drain()
 
 

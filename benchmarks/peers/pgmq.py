@@ -1,4 +1,4 @@
-"""PGMQ: its SQL as its own Python package carries it, by single calls and by batches, asyncpg."""
+"""PGMQ: its SQL from its own Python package, by single calls and by batches, asyncpg."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DELETE_BATCH: Final = "SELECT pgmq.delete($1::text, $2::bigint[])"
 
 
 class PgmqPeer(PostgresPeer):
-    """Messages are JSON texts; either each by a call of its own, or many in one call."""
+    """Messages are JSON texts; each has its own call, or many share one."""
 
     module = __name__
 
@@ -45,7 +45,7 @@ class PgmqPeer(PostgresPeer):
             await connection.execute("SELECT pgmq.create($1)", queue)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the queue's table: what was read and not deleted is still in it."""
+        """Read the queue's table: messages that were read but not deleted are still in it."""
         async with connected(self.url) as connection:
             rows = await connection.fetch(f"SELECT message #>> '{{}}' AS body FROM pgmq.\"q_{queue}\"")
         return [row["body"].encode() for row in rows]
@@ -56,7 +56,7 @@ class PgmqPeer(PostgresPeer):
             await connection.execute("SELECT pgmq.drop_queue($1)", queue)
 
     async def describe(self) -> dict[str, str]:
-        """Versions, and which functions are called."""
+        """Versions, and the functions that are called."""
         from pgmq.install import get_embedded_sql_version
 
         batch = self.puts_at_once > 1

@@ -1,4 +1,4 @@
-"""PgQ: events inserted by many at a time, one consumer that takes them by ticks, asyncpg."""
+"""PgQ: events inserted in batches, one consumer that takes them by ticks, asyncpg."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FINISH: Final = "SELECT pgq.finish_batch($1)"
 
 
 class PgqPeer(PostgresPeer):
-    """A queue with one consumer, who is also the ticker: a batch is what came between two ticks."""
+    """A queue with one consumer, which is also the ticker: a batch is what came between two ticks."""
 
     module = __name__
     consumers_max = 1
@@ -44,7 +44,7 @@ class PgqPeer(PostgresPeer):
             await connection.execute("SELECT pgq.register_consumer($1, $2)", queue, CONSUMER)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Take what the consumer has not finished, which ends with a tick that is made now."""
+        """Take what the consumer has not finished, up to a tick that is made now."""
         bodies: list[bytes] = []
         async with connected(self.url) as connection:
             await connection.execute("SELECT pgq.force_tick($1)", queue)
@@ -60,7 +60,7 @@ class PgqPeer(PostgresPeer):
             await connection.execute("SELECT pgq.drop_queue($1, true)", queue)
 
     async def describe(self) -> dict[str, str]:
-        """Versions, and which functions are called."""
+        """Versions, and the functions that are called."""
         async with connected(self.url) as connection:
             version = await connection.fetchval("SELECT pgq.version()")
         ticker = ", ".join(f"{name} = {value}" for name, value in TICKER.items())

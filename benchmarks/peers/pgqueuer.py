@@ -1,4 +1,4 @@
-"""pgqueuer: jobs enqueued by many at a time, queue managers that take them in batches, asyncpg."""
+"""pgqueuer: jobs enqueued in batches, queue managers that take them in batches, asyncpg."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ class PgqueuerPeer(PostgresPeer):
     module = __name__
 
     async def install(self) -> None:
-        """Install the schema with the durability that it has by default: every table is logged."""
+        """Install the schema with its default durability: every table is logged."""
         from pgqueuer import AsyncpgDriver, Queries
 
         async with connected(self.url) as connection:
             await Queries(AsyncpgDriver(connection)).install()
 
     async def make_queue(self, queue: str) -> None:
-        """There is nothing to make: a queue is the name of an entry point."""
+        """Do nothing: a queue is the name of an entry point."""
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the table: what is done is moved to the log."""
+        """Read the table: finished jobs are moved to the log."""
         async with connected(self.url) as connection:
             rows = await connection.fetch("SELECT payload FROM pgqueuer WHERE entrypoint = $1", queue)
         return [bytes(row["payload"]) for row in rows]
 
     async def drop_queue(self, queue: str) -> None:
-        """Empty the tables, so that every run finds them alike."""
+        """Empty the tables, so that every run begins alike."""
         async with connected(self.url) as connection:
             await connection.execute("TRUNCATE pgqueuer, pgqueuer_log CASCADE")
 
     async def describe(self) -> dict[str, str]:
-        """Versions, and how jobs are enqueued and done."""
+        """Versions, and how jobs are enqueued and processed."""
         return {
             "pgqueuer": f"{version('pgqueuer')}, AsyncpgDriver, durability as by default (durable)",
             "put": f"Queries.enqueue with lists of up to {self.puts_at_once} jobs",
@@ -69,13 +69,13 @@ class PgqueuerClient(PostgresClient):
         await self._queries.enqueue([self._queue] * count, list(bodies), [0] * count)
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
-        """Be a queue manager; at the end it does what it has begun."""
+        """Run a queue manager; at the end it finishes its jobs."""
         from pgqueuer import QueueManager
 
         manager = QueueManager(self._queries)
 
         async def work(job: Any) -> None:
-            # The library acknowledges when this returns, without a word.
+            # The library acknowledges when this returns, without notice.
             sink.acknowledged((job.payload,), time.monotonic())
 
         manager.entrypoint(self._queue)(work)

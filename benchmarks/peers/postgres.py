@@ -26,12 +26,12 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its URL."""
         assert self._server is not None
         return self._server.url
 
     async def start(self, directory: Path) -> None:
-        """Make a cluster and start it. Raises PeerUnavailableError."""
+        """Create a cluster and start it. Raises PeerUnavailableError."""
         from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
 
         server = EmbeddedServer(directory / "data", binaries=self._binaries)
@@ -51,7 +51,7 @@ class PostgresServer:
         return [self._server.pid] if self._server is not None and self._server.pid else []
 
     async def make_database(self, name: str) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         async with connected(self.url) as connection:
             await connection.execute(f'CREATE DATABASE "{name}"')
         return f"{self.url.rpartition('/')[0]}/{name}"
@@ -67,22 +67,22 @@ async def described(url: str) -> dict[str, str]:
 
 
 class PostgresPeer(Peer):
-    """A peer with a database of its own on a server that it may share."""
+    """A peer with its own database on a server that it may share."""
 
     server: PostgresServer
     url: str = ""
 
     async def prepare(self) -> None:
-        """Make the database and install the peer into it."""
+        """Create the database and install the peer in it."""
         self.url = await self.server.make_database(self.name)
         await self.install()
 
     @abstractmethod
     async def install(self) -> None:
-        """Make the peer's tables and functions."""
+        """Create the peer's tables and functions."""
 
     def address(self) -> Address:
-        """The database, and how to use it."""
+        """The URL of the database, and the size of a batch."""
         return {"url": self.url, "at_once": self.puts_at_once}
 
     async def describe(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class PostgresPeer(Peer):
 
 
 class PostgresClient:
-    """A connection on which calls wait for each other, as PostgreSQL's protocol and asyncpg have it."""
+    """A connection whose calls wait for each other, as PostgreSQL's protocol requires."""
 
     def __init__(self, connection: asyncpg.Connection, queue: str) -> None:
         self._connection = connection
@@ -99,7 +99,7 @@ class PostgresClient:
         self._turn = asyncio.Lock()
 
     async def _fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
-        """Run a statement, which is prepared at its first use, as a transaction of its own."""
+        """Execute a statement, prepared at its first use, as its own transaction."""
         async with self._turn:
             return await self._connection.fetch(statement, *arguments)
 

@@ -1,4 +1,4 @@
-"""Servers of other systems as processes of one's own: unprivileged, on free ports."""
+"""Servers of other systems as child processes: unprivileged, on free ports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def find_program(*names: str) -> str | None:
-    """Return the first of these programs that is installed: beside Python, on the path, or at a full path."""
+    """Return the first of these programs that exists: next to Python, on the path, or at a full path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin"])
     found = (shutil.which(name, path=path) for name in names)
     return next((program for program in found if program), None)
@@ -49,7 +49,7 @@ def version_line(program: str, *arguments: str) -> str:
 
 
 class ServerProcess:
-    """One process of a server, which ends with its owner, also when that is killed.
+    """One process of a server; it ends with its parent, even if that is killed.
 
     As root it runs under another account, which then owns its directory.
     """
@@ -62,11 +62,11 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id; 0 when it does not run."""
+        """The process's id; 0 if it does not run."""
         return self._process.pid if self._process is not None else 0
 
     def own(self, directory: Path) -> Path:
-        """Make a directory that belongs to the process's account."""
+        """Create a directory that belongs to the process's account."""
         directory.mkdir(parents=True, exist_ok=True)
         os.chown(directory, self._account.uid, self._account.gid)
         return directory
@@ -74,7 +74,7 @@ class ServerProcess:
     def spawn(
         self, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start the command with its working directory; what it writes goes to a file beside it."""
+        """Start the command in its working directory; its output goes to a file next to it."""
         self._log = directory.parent / f"{self._name}.log"
         program, *arguments = command
         with self._log.open("wb") as log:
@@ -89,7 +89,7 @@ class ServerProcess:
             )
 
     async def ready(self, answers: Callable[[], Awaitable[object]]) -> None:
-        """Wait until a question is answered; PeerUnavailableError when the process ends or takes too long."""
+        """Wait until a call succeeds; PeerUnavailableError if the process ends or takes too long."""
         assert self._process is not None
         last: Exception | None = None
         deadline = asyncio.get_running_loop().time() + START_S_MAX
@@ -113,7 +113,7 @@ class ServerProcess:
         await self.ready(connect)
 
     async def stop(self) -> None:
-        """End the process and whatever else of its session is left."""
+        """End the process and the rest of its session."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -138,11 +138,11 @@ class ServerProcess:
 
 
 class ProgramServer(ABC):
-    """A server that is one process of one program, which must be installed.
+    """A server that is one process of one installed program.
 
     Attributes:
         program: its name, which is also that of the package.
-        version: what it says of itself.
+        version: as the program prints it.
         port: where it listens.
     """
 
@@ -174,11 +174,11 @@ class ProgramServer(ABC):
 
     @abstractmethod
     def _arguments(self, home: Path) -> list[str]:
-        """Arguments of the command, for a server whose files are in `home`."""
+        """Arguments of the command, for a server with its files in `home`."""
 
 
 def _account(name: str) -> Account:
-    """As root the account of this name, or else `nobody`; otherwise one's own."""
+    """As root the account of this name, or else `nobody`; otherwise the own account."""
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
     try:

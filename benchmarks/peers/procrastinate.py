@@ -1,4 +1,4 @@
-"""procrastinate: jobs deferred by many at a time, workers that delete them, psycopg."""
+"""procrastinate: jobs deferred in batches, workers that delete them, psycopg."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ProcrastinatePeer(PostgresPeer):
             await app.schema_manager.apply_schema_async()
 
     async def make_queue(self, queue: str) -> None:
-        """There is nothing to make: a queue is a name."""
+        """Do nothing: a queue is a name."""
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the table: workers delete what they have done."""
+        """Read the table: workers delete finished jobs."""
         async with connected(self.url) as connection:
             rows = await connection.fetch(
                 "SELECT args ->> 'body' AS body FROM procrastinate_jobs WHERE queue_name = $1", queue
@@ -39,12 +39,12 @@ class ProcrastinatePeer(PostgresPeer):
         return [row["body"].encode() for row in rows]
 
     async def drop_queue(self, queue: str) -> None:
-        """Empty the tables, so that every run finds them alike."""
+        """Empty the tables, so that every run begins alike."""
         async with connected(self.url) as connection:
             await connection.execute("TRUNCATE procrastinate_jobs CASCADE")
 
     async def describe(self) -> dict[str, str]:
-        """Versions, and how jobs are deferred and done."""
+        """Versions, and how jobs are deferred and processed."""
         return {
             "procrastinate": f"{version('procrastinate')}, PsycopgConnector, psycopg {version('psycopg')}",
             "put": f"batch_defer_async, up to {self.puts_at_once} jobs",
@@ -54,7 +54,7 @@ class ProcrastinatePeer(PostgresPeer):
 
 
 class ProcrastinateClient:
-    """An app with a pool of its own."""
+    """An app with its own pool."""
 
     def __init__(self, app: Any, queue: str) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class ProcrastinateClient:
         await self._task.batch_defer_async(*({"body": body.decode()} for body in bodies))
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
-        """Be a worker; at the end it does what it has begun."""
+        """Run a worker; at the end it finishes its jobs."""
         self._sink = sink
         worker = asyncio.create_task(
             self._app.run_worker_async(
@@ -93,7 +93,7 @@ class ProcrastinateClient:
 
     async def _work(self, body: str) -> None:
         assert self._sink is not None
-        # The library acknowledges when this returns, without a word.
+        # The library acknowledges when this returns, without notice.
         self._sink.acknowledged((body.encode(),), time.monotonic())
 
 

@@ -38,7 +38,7 @@ log.file.level = warning
 
 
 class RabbitServer:
-    """One node, with a name service of its own, so that nothing is left running and no other node is met."""
+    """One node with its own name service, so that nothing keeps running and no other node is met."""
 
     def __init__(self) -> None:
         self._names = ServerProcess("epmd", ACCOUNT)
@@ -96,7 +96,7 @@ class RabbitServer:
 
 
 class RabbitPeer(Peer):
-    """A queue of one type; every message is persistent and confirmed by itself."""
+    """A queue of one type; every message is persistent and confirmed individually."""
 
     module = __name__
     server: RabbitServer
@@ -117,7 +117,7 @@ class RabbitPeer(Peer):
             await channel.declare_queue(queue, durable=True, arguments=arguments)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Take everything that the queue has."""
+        """Take all messages of the queue."""
         async with _connected(self.server.url) as connection:
             channel = await connection.channel()
             declared = await channel.declare_queue(queue, passive=True)
@@ -142,7 +142,7 @@ class RabbitPeer(Peer):
             await channel.queue_delete(queue)
 
     async def describe(self) -> dict[str, str]:
-        """The broker's version as it tells it, the clients', and how the queue is declared and used."""
+        """The broker's version, the clients', and how the queue is declared and used."""
         async with _connected(self.server.url) as connection:
             properties = connection.transport.connection.server_properties
             broker = f"{properties.get('version')} on {properties.get('platform')}"
@@ -157,7 +157,7 @@ class RabbitPeer(Peer):
 
 @asynccontextmanager
 async def _connected(url: str) -> AsyncIterator[Any]:
-    """A connection for looking after queues, for one block."""
+    """A connection that manages queues, for one block."""
     import aio_pika
 
     connection = await aio_pika.connect(url)
@@ -170,7 +170,7 @@ async def _connected(url: str) -> AsyncIterator[Any]:
 class RabbitClient:
     """One connection with one channel.
 
-    Messages go through the channel beneath aio-pika's (aiormq's), which takes two thirds of its CPU time.
+    Messages go through the channel below aio-pika's (aiormq's), which needs two thirds of its CPU time.
     """
 
     def __init__(self, connection: Any, channel: Any, queue: str) -> None:
@@ -187,7 +187,7 @@ class RabbitClient:
             await self._channel.basic_publish(body, routing_key=self._queue, properties=persistent)
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
-        """Take what has come, and acknowledge it up to the last at once."""
+        """Take what has come, and acknowledge up to the last message at once."""
         arrived: list[tuple[Any, float]] = []
         some = asyncio.Event()
 
@@ -211,7 +211,7 @@ class RabbitClient:
         await self._channel.basic_cancel(consumer.consumer_tag)
 
     async def close(self) -> None:
-        """Disconnect; what was not acknowledged goes back."""
+        """Disconnect; unacknowledged messages go back."""
         await self._connection.close()
 
 

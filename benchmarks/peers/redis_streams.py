@@ -31,7 +31,7 @@ class RedisServer(ProgramServer):
 
 
 class RedisPeer(Peer):
-    """A stream with one group of consumers; what is in flight on a connection is one pipeline."""
+    """A stream with one consumer group; the messages in flight on a connection are one pipeline."""
 
     module = __name__
     server: RedisServer
@@ -46,7 +46,7 @@ class RedisPeer(Peer):
             await redis.xgroup_create(queue, GROUP, id="0", mkstream=True)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the stream: consumers delete what they have acknowledged."""
+        """Read the stream: consumers delete acknowledged messages."""
         async with _redis(self.address()) as redis:
             return [fields[FIELD.encode()] for _, fields in await redis.xrange(queue)]
 
@@ -74,7 +74,7 @@ class RedisClient:
         self._queue = queue
 
     async def put(self, bodies: Sequence[bytes]) -> None:
-        """Add messages in one pipeline; the answers come when all are flushed."""
+        """Add messages in one pipeline; the answers come after the flush."""
         pipeline = self._redis.pipeline(transaction=False)
         for body in bodies:
             pipeline.xadd(self._queue, {FIELD: body})
@@ -104,7 +104,7 @@ class RedisClient:
 
 
 def _entries(found: Any) -> list[Any]:
-    """Return the entries of the one stream that was read, in either of the protocol's two forms."""
+    """Return the entries of the stream that was read, in either form of the protocol."""
     streams = list(found.values()) if isinstance(found, dict) else [entries for _, entries in found]
     return [entry for stream in streams for entry in _flat(stream)]
 

@@ -1,6 +1,6 @@
 """Telesto itself: the embedded PostgreSQL, one middleware, the asyncio client, exactly-once delivery.
 
-What only the server needs is imported where it is started: the generators of load need the client alone.
+What only the server needs is imported when it starts: load generators need only the client.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TelestoServer:
 
 
 class TelestoPeer(Peer):
-    """A message is put by a call of its own, or with others; consumers wait for no answer to their acks."""
+    """A message has its own put, or shares it with others; consumers do not wait for answers to acks."""
 
     module = __name__
     calls_overlap = True
@@ -70,12 +70,12 @@ class TelestoPeer(Peer):
         return {"url": self.server.middlewares.urls[0]}
 
     async def make_queue(self, queue: str) -> None:
-        """Make a queue with the settings that queues have by default."""
+        """Create a queue with default settings."""
         async with self._client() as client:
             await client.create_queue(queue)
 
     async def left(self, queue: str) -> list[bytes]:
-        """Read the tables: what waits, and what was handed over and not confirmed."""
+        """Read the tables: messages that wait, and those delivered but not confirmed."""
         from telesto.benchmarks.tiers.connection import connected
 
         async with self._client() as client:
@@ -90,7 +90,7 @@ class TelestoPeer(Peer):
             await client.delete_queue((await client.get_queue_by_name(queue)).queue_id)
 
     async def describe(self) -> dict[str, str]:
-        """PostgreSQL's version and settings; the middleware's are those that it has by default."""
+        """PostgreSQL's version and settings; the middleware has default settings."""
         from telesto.benchmarks.peers.postgres import described
 
         assert self.server.database is not None
@@ -107,7 +107,7 @@ class TelestoPeer(Peer):
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[AsyncTelestoClient]:
-        """A client for looking after queues, for one block."""
+        """A client that manages queues, for one block."""
         async with AsyncTelestoClient(self.address()["url"]) as client:
             await client.connect(name=LOOKING_AFTER, existing="use")
             yield client
@@ -149,7 +149,7 @@ class TelestoClientOfPeer:
 
 
 async def connect(address: Address, queue: str) -> Client:
-    """Open a client under a name that no other has."""
+    """Open a client with a unique name."""
     client = AsyncTelestoClient(address["url"])
     await client.connect(name=f"peer-{time.monotonic_ns()}")
     return TelestoClientOfPeer(client, (await client.get_queue_by_name(queue)).queue_id)

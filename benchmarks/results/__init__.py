@@ -1,8 +1,8 @@
-"""What the records of a run tell: its figures, and what became of every message.
+"""What the records of a run show: its figures, and the fate of every message.
 
 This room imports `load` for the format of records and bodies, and nothing else of Telesto.
 
 Begin with `analysis`, from records to figures and tables, and with `audit`, from records to the balance of
-messages: it compares what clients say with what `stored` reads from the database. `tables` writes the files
-of a run, `histograms` merges latencies, `ratios` compares repetitions.
+messages: it compares what clients recorded with what `stored` reads from the database. `tables` writes the
+files of a run, `histograms` merges latencies, `ratios` compares repetitions.
 """

@@ -16,18 +16,17 @@ from telesto.benchmarks.results.histograms import Latencies, encode, histogram_o
 from telesto.benchmarks.results.tables import Row, Tables
 
 Counts = dict[int, int]
-"""How many there were, by the second."""
+"""Counts by second."""
 Places = np.ndarray[Any, np.dtype[np.intp]]
 
 MEASURES: Final = ("latency", "service", "age")
-"""From the intended moment to the answer; from the sending to the answer; of a message handed over, from the
-moment at which it was to be put."""
+"""Since the scheduled time; since the sending; and the age of a delivered message since its scheduled put."""
 HANDED_OVER: Final = (*TAKES, Operation.GET)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a run that counts, in seconds since its beginning."""
+    """The measured part of a run, in seconds since its beginning."""
 
     begin: float
     end: float
@@ -43,12 +42,12 @@ class Figures:
     """The figures of a run, within the window.
 
     Attributes:
-        messages_per_s: messages handed over a second; messages put, where no client reads.
-        rates: operations a second, by their names.
+        messages_per_s: messages delivered a second; messages put, if no client reads.
+        rates: operations a second, by name.
         latencies: by operation and measure.
-        slowest_s, fastest_s: messages in the slowest and in the fastest whole second; None without any.
-        change: of the median second, from the first third to the last; 0.1 is a rise of 10 %. None where
-            there were none in the first.
+        slowest_s, fastest_s: messages in the slowest and in the fastest full second; None without any.
+        change: of the median second, from the first third to the last; 0.1 is a rise of 10 %. None if there
+            were none in the first.
     """
 
     messages_per_s: float = 0.0
@@ -62,7 +61,7 @@ class Figures:
 def analyse(
     records: Sequence[Records], begin: float, window: Window, sample_every: int, tables: Tables
 ) -> Figures:
-    """Work on the records of all processes of a run that began at a moment of the monotonic clock.
+    """Analyse the records of all processes of a run that began at a time of the monotonic clock.
 
     Writes the tables `throughput`, `histograms` and `samples`.
     """
@@ -82,7 +81,7 @@ def analyse(
 
 
 def _counted(rates: Mapping[str, float]) -> Sequence[str]:
-    """Return the operations of which each is a message: those that hand over; those that put, without any."""
+    """Return the operations that count as messages: deliveries, or puts if there are none."""
     handed_over = [operation.name.lower() for operation in HANDED_OVER]
     if any(rates.get(name) for name in handed_over):
         return handed_over
@@ -90,7 +89,7 @@ def _counted(rates: Mapping[str, float]) -> Sequence[str]:
 
 
 def _add_course(figures: Figures, counts: Sequence[Counts], window: Window) -> None:
-    """Add what the whole seconds of the window tell, of operations that are messages."""
+    """Add the figures of full seconds within the window, for operations that count as messages."""
     first, last = math.ceil(window.begin), math.floor(window.end)
     seconds = [sum(each.get(second, 0) for each in counts) for second in range(first, last)]
     if not any(seconds):
@@ -117,7 +116,7 @@ class _Columns:
 def _analyse_operation(
     figures: Figures, operation: Operation, columns: _Columns, begin: float, window: Window, tables: Tables
 ) -> Counts:
-    """Write the tables of one operation, add its figures; return how many there were in each second."""
+    """Write the tables of one operation and add its figures; return its counts by second."""
     name = operation.name.lower()
     since = columns["ended"] - begin
     counted = int(np.count_nonzero((since >= window.begin) & (since < window.end)))

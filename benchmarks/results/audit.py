@@ -1,11 +1,11 @@
-"""The audit at the end of a run: what was put, handed over, left, lost, duplicated, foreign, in doubt.
+"""The audit at the end of a run: messages put, delivered, left, lost, duplicated, foreign, in doubt.
 
-Clients say what was acknowledged and what they were handed, the database says what is still there. Between
-them every acknowledged message must be exactly once. What one slot was handed of one stream and priority must
+Clients record what was acknowledged and delivered, and the database holds what is left. Together they must
+account for every acknowledged message exactly once. What one slot received of one stream and priority must
 have come in the order in which it was put.
 
-Identities are counted without sorting: the sequences of a stream are dense, so an identity is a place in an
-array. A run of hours has tens of millions of messages, and sorting their identities takes fifty times as
+Identities are counted without sorting: the sequences of a stream are dense, so an identity is an index into
+an array. A run of hours has tens of millions of messages, and sorting their identities takes fifty times as
 long.
 """
 
@@ -30,7 +30,7 @@ _MASK: Final = np.uint64(SEQUENCE_MASK)
 
 
 class IdentitySpace:
-    """The identities that some puts had, each with a place of its own."""
+    """The identities of some puts, each with an index of its own."""
 
     def __init__(self, identities: Identities) -> None:
         streams, sequences = _parts(identities)
@@ -44,7 +44,7 @@ class IdentitySpace:
         return int(self._offsets[-1])
 
     def count(self, identities: Identities) -> tuple[Counts, Identities]:
-        """Count how often each identity occurs, up to COUNT_MAX; return also those outside of the space."""
+        """Count how often each identity occurs, up to COUNT_MAX; return also the unknown ones."""
         streams, sequences = _parts(identities)
         at = np.searchsorted(self._streams, streams)
         known = at < len(self._streams)
@@ -56,7 +56,7 @@ class IdentitySpace:
         return np.minimum(counts, COUNT_MAX).astype(np.uint8), identities[~known]
 
     def identities(self, flags: Flags) -> Identities:
-        """Return the identities at the places that are marked."""
+        """Return the identities at the marked indexes."""
         places = np.flatnonzero(flags)
         at = np.searchsorted(self._offsets, places, side="right") - 1
         sequences = (places - self._offsets[at]).astype(np.uint64)
@@ -71,13 +71,13 @@ def streams_of(identities: Identities) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def key_numbers_of(identities: Identities, keys: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """Return which of `keys` partition keys each message has, as `bodies.key_number_of` says it."""
+    """Return the partition key of each message, of `keys`, as `bodies.key_number_of` does."""
     spread = identities * np.uint64(KEY_FACTOR)
     return ((spread >> np.uint64(KEY_SHIFT)) % np.uint64(keys)).astype(np.uint32)
 
 
 def shortened(numbers: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the numbers in 16 bits if they all have so few."""
+    """Return the numbers in 16 bits if all of them fit."""
     if len(numbers) and int(numbers.max()) > np.iinfo(np.uint16).max:
         return numbers
     return numbers.astype(np.uint16)
@@ -91,7 +91,7 @@ def _parts(
 
 
 EXAMPLES_MAX: Final = 5
-"""How many of the messages concerned an audit names."""
+"""The number of affected messages that an audit names."""
 NO_IDENTITIES: Final[Identities] = np.empty(0, np.uint64)
 
 
@@ -100,17 +100,17 @@ class Balance:
     """The balance of one run, in messages; for topics in deliveries, one for each subscriber.
 
     Attributes:
-        put: acknowledged puts, the backlog included; for topics times the subscribers.
-        handed_over: messages that were read or acknowledged by consumers, each time counted.
-        left: messages that are still there for the next reader.
-        in_doubt: puts whose outcome their client never learned, acknowledgements likewise, and messages whose
-            hand-over did not reach the client; each may have been done or not.
-        lost: acknowledged and not to be found anywhere.
-        duplicated: handed over more than once, or handed over and still there.
-        out_of_order: handed over after a later one of the same stream and priority, to the same slot; None
-            where the order was not recorded.
-        foreign: found without ever having been put.
-        examples: identities of some of the messages concerned.
+        put: acknowledged puts and the backlog; for topics times the subscribers.
+        handed_over: messages that were read or acknowledged by consumers; repetitions count.
+        left: messages that the next reader would still get.
+        in_doubt: puts and acknowledgements whose outcome their client never learned, and deliveries that did
+            not reach the client.
+        lost: acknowledged and not found anywhere.
+        duplicated: delivered more than once, or delivered and still there.
+        out_of_order: delivered to a slot after a later one of the same stream and priority; None if the order
+            was not recorded.
+        foreign: found although never put.
+        examples: identities of some of the affected messages.
     """
 
     put: int
@@ -138,20 +138,15 @@ class Balance:
 
 
 COLUMNS: Final = tuple(each.name for each in fields(Balance) if each.name != "examples")
-"""What a balance counts, as tables show it."""
+"""The counts of a balance, as tables show them."""
 UNORDERED_COLUMNS: Final = tuple(name for name in COLUMNS if name != "out_of_order")
-"""The same of an audit that does not look at the order."""
+"""The counts of an audit without the order."""
 NOTHING: Final = Balance(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the database holds when the run is over.
-
-    Attributes:
-        waiting: identities of what is ready to be read, or will be.
-        handed_over: of what was handed over and not confirmed: it may have reached its reader.
-    """
+    """The content of the database after the run: identities that wait, and those delivered, unconfirmed."""
 
     waiting: Sequence[int] | Identities
     handed_over: Sequence[int] | Identities = ()
@@ -159,12 +154,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What clients could not know.
-
-    Attributes:
-        puts: identities of messages whose puts failed.
-        takes: identities of messages whose acknowledgements failed.
-    """
+    """The identities of puts and of acknowledgements that failed."""
 
     puts: Sequence[int] = ()
     takes: Sequence[int] = ()
@@ -177,14 +167,14 @@ def audit(
     doubts: Doubts,
     disorder: Identities | None = None,
 ) -> Balance:
-    """Compare what clients say with what is stored.
+    """Compare what clients recorded with what is stored.
 
     Args:
-        acknowledged: what was put, each with its repetitions, the backlog included.
-        taken: what came to clients, each with its repetitions.
-        stored: what is there at the end.
-        doubts: what clients could not know; none of it is a fault.
-        disorder: what came out of order; None if the order was not recorded.
+        acknowledged: everything put, with repetitions and the backlog.
+        taken: everything that clients received, with repetitions.
+        stored: the content of the database at the end.
+        doubts: requests in doubt; none of them is a fault.
+        disorder: messages that came out of order; None if the order was not recorded.
     """
     doubtful_puts, doubtful_takes = as_identities(doubts.puts), as_identities(doubts.takes)
     waiting = as_identities(stored.waiting)
@@ -198,7 +188,7 @@ def audit(
     found = (took > 0) | (here > 0)
     lost = space.identities((put > 0) & ~found & (handed == 0) & (maybe_taken == 0))
     strangers, times = np.unique(np.concatenate([never_put, never_put_here]), return_counts=True)
-    # A message that was handed over and is still there counts twice, like one that was handed over twice.
+    # A message that was delivered and is still there is a duplicate, like one that was delivered twice.
     twice = space.identities((took > 1) | (here > 1) | ((took > 0) & (here > 0)))
     twice = np.concatenate([twice, strangers[times > 1]])
     foreign = np.concatenate([space.identities(found & (put == 0) & (maybe_put == 0)), strangers])
@@ -218,12 +208,12 @@ def audit(
 
 
 def as_identities(numbers: Sequence[int] | Identities) -> Identities:
-    """Return identities as the audit works on them."""
+    """Return identities as the array that the audit works on."""
     return np.asarray(numbers, np.uint64)
 
 
 def headings(columns: Sequence[str]) -> list[str]:
-    """Return what tables call these columns."""
+    """Return the titles of these columns in tables."""
     return [column.replace("_", " ") for column in columns]
 
 
@@ -238,7 +228,7 @@ def _examples(*concerned: Identities) -> tuple[int, ...]:
 def balance_of_queues(
     records: Sequence[Records], backlog: Identities, stored: Stored, doubts: Doubts, keys: int = 0
 ) -> Balance:
-    """Compare what clients recorded with what the database holds; messages have `keys` partition keys."""
+    """Compare the clients' records with the database's content; messages have `keys` partition keys."""
     acknowledged = np.concatenate([_identities(records, PUTS), backlog])
     taken = _identities(records, TAKES)
     return audit(acknowledged, taken, stored, doubts, out_of_order(records, keys))
@@ -253,8 +243,8 @@ def balance_of_topic(
 ) -> Balance:
     """Compare what one subscriber got with what was put to its topic.
 
-    `left` are the identities of the messages that the database still has for it. What it got last may be
-    among them: it is confirmed by the next get.
+    `left` are the identities of the messages that the database still has for it. Its last messages may be
+    among them: the next get confirms them.
     """
     of_subscriber = [part[part["slot"] == subscriber_slot] for part in records]
     got = _identities(of_subscriber, (Operation.GET,))
@@ -271,11 +261,11 @@ def published_in(records: Sequence[Records], slots: Iterable[int]) -> Identities
 def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
     """Return the messages that came to a slot after a later one of the same stream, priority and key.
 
-    What came back to its queue, marked redelivered, is as late as it may be.
+    Redelivered messages may come late.
     """
     found = [NO_IDENTITIES]
     for part in records:
-        # Consumers' deliveries are the order in which messages came; their acknowledgements are not.
+        # Consumers' deliveries have the order in which messages came; their acknowledgements do not.
         places = np.flatnonzero(np.isin(part["operation"], IN_ORDER) & (part["redelivered"] == 0))
         slots = shortened(part["slot"][places])
         order = np.argsort(slots, kind="stable")
@@ -286,7 +276,7 @@ def out_of_order(records: Sequence[Records], keys: int = 0) -> Identities:
 
 
 def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
-    """Return what came to one slot below an earlier identity of its stream, priority and key."""
+    """Return the identities of one slot that came after a later one of their stream, priority and key."""
     late = [NO_IDENTITIES]
     for priority in np.unique(priorities):
         of_priority = identities[priorities == priority]
@@ -299,7 +289,7 @@ def _late(identities: Identities, priorities: Records, keys: int) -> Identities:
         for each in chosen:
             order = np.argsort(streams_of(each), kind="stable")
             by_stream = each[order]
-            # Streams rise, so that the greatest identity so far is one of the same stream.
+            # Streams rise, so the greatest identity so far belongs to the same stream.
             late.append(by_stream[by_stream < np.maximum.accumulate(by_stream)])
     return np.concatenate(late)
 

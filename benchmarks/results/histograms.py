@@ -1,4 +1,4 @@
-"""Latencies as HdrHistograms: of each second and operation, merged for any longer time, never averaged."""
+"""Latencies as HdrHistograms of each second and operation: merged for longer times, never averaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HIGHEST_US: Final = 3_600_000_000
 SIGNIFICANT_DIGITS: Final = 3
 US_PER_S: Final = 1e6
 _KEPT_BITS: Final = 10
-"""Behind the first: what three digits need."""
+"""Bits after the first that three digits need."""
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 
 Seconds = np.ndarray[Any, np.dtype[np.float32]]
@@ -25,10 +25,10 @@ def new_histogram() -> HdrHistogram:
 
 
 def histogram_of(seconds: Seconds) -> HdrHistogram:
-    """Return the histogram of durations in seconds; what is below or above its range counts at its end."""
+    """Return the histogram of durations in seconds; values outside its range count at its ends."""
     histogram = new_histogram()
     microseconds = np.clip(np.rint(seconds * US_PER_S), LOWEST_US, HIGHEST_US).astype(np.int64)
-    # To the histogram's own resolution, so that there are fewer values to record.
+    # Round to the histogram's own resolution: fewer values have to be recorded.
     spare_bits = np.maximum(np.floor(np.log2(microseconds)).astype(np.int64) - _KEPT_BITS, 0)
     microseconds = (microseconds >> spare_bits) << spare_bits
     for value, count in zip(*np.unique(microseconds, return_counts=True), strict=True):
@@ -44,7 +44,7 @@ def encode(histogram: HdrHistogram) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """The figures of a histogram, in milliseconds; 0 where nothing was recorded."""
+    """The figures of a histogram, in milliseconds; 0 if nothing was recorded."""
 
     count: int
     p50_ms: float

@@ -1,4 +1,4 @@
-"""Ratios of repetitions, the targets that they are compared with, and tables."""
+"""Ratios of repetitions, targets, and tables."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The quotient of two figures, taken in each repetition: median, least, greatest."""
+    """The ratio of two figures, taken in each repetition: median, minimum, maximum."""
 
     median: float
     least: float
@@ -19,7 +19,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target and what came out."""
+    """A target and the result."""
 
     what: str
     wanted: str
@@ -34,7 +34,7 @@ def ratio(over: Iterable[float], under: Iterable[float]) -> Ratio:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table whose columns are aligned, the first to the left, the others to the right."""
+    """Return a Markdown table with aligned columns: the first to the left, the others to the right."""
     widths = [max(len(line[column]) for line in (header, *rows)) for column in range(len(header))]
     rule = ["-" * width if column == 0 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     lines = [_aligned(header, widths), _aligned(rule, widths), *(_aligned(row, widths) for row in rows)]

@@ -1,4 +1,4 @@
-"""What the database holds of the messages of a run: identities, read as PostgreSQL copies them."""
+"""The messages of a run that the database still holds: identities, read in PostgreSQL's COPY format."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WHERE s.subscription_id = {subscription}
     SELECT p.position FROM telesto.positions AS p
     WHERE p.subscription_id = s.subscription_id ORDER BY p.version DESC LIMIT 1)
 """
-# PostgreSQL's binary format: a header, for each row the number of its columns and their lengths, a trailer.
+# PostgreSQL's binary format: a header; for each row the number of its columns and their lengths; a trailer.
 _HEADER_BYTES: Final = 19
 _TRAILER_BYTES: Final = 2
 _ROW: Final = np.dtype([("columns", ">i2"), ("length", ">i4"), ("identity", ">u8")])
 
 
 async def stored_in_queues(connection: asyncpg.Connection, queue_ids: Sequence[int]) -> Stored:
-    """Return what some queues hold. Needs the right to read Telesto's tables."""
+    """Return the content of some queues. Needs the right to read Telesto's tables."""
     queues = ", ".join(map(str, queue_ids))
 
     async def read(tables: Sequence[str]) -> Identities:
@@ -48,7 +48,7 @@ async def stored_in_queues(connection: asyncpg.Connection, queue_ids: Sequence[i
 
 
 async def stored_for_subscription(connection: asyncpg.Connection, subscription_id: int) -> Identities:
-    """Return the messages that a topic has behind the position of a subscription."""
+    """Return the messages of a topic after the position of a subscription."""
     statement = _TOPIC_ROWS.format(subscription=subscription_id, bytes=IDENTITY_BYTES)
     return await _identities(connection, statement)
 

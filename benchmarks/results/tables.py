@@ -31,13 +31,13 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 
 ROW_GROUP: Final = 20_000
-"""Rows that are kept until they are written: a run of hours has more than fit into memory."""
+"""Rows that are held until they are written: a run of hours has more than fit into memory."""
 
 Row = tuple[object, ...]
 
 
 class Tables:
-    """Writes all tables of a run into its directory, while they grow."""
+    """Writes all tables of a run into its directory as they grow."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -58,7 +58,7 @@ class Tables:
             self._write(name)
 
     def close(self) -> None:
-        """Write what is left; a table without rows is written too, so that readers find its columns."""
+        """Write the rest. A table without rows is written too, so that readers find its columns."""
         for name in SCHEMAS:
             self._write(name)
         for writer in self._writers.values():

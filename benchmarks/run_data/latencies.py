@@ -1,7 +1,7 @@
-"""Latencies from HdrHistograms: merged where the rows are, never averaged, and only then read off.
+"""Latencies from HdrHistograms: merged where the rows are, never averaged.
 
-The table `histograms` of a run has one for each second, operation and measure. `merged` makes one of all of a
-group, in the workers of Spark; what comes to the driver are figures.
+The table `histograms` of a run has one histogram for each second, operation and measure. `merged` merges
+those of a group in the workers of Spark; the driver receives figures only.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from telesto.benchmarks.run_data.timeline import INTERVAL, Timelines, placed
 
 PERCENTILES: Final = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "p99_9_s": 0.999}
 FIGURES: Final = ("count", "mean_s", *PERCENTILES, "max_s")
-"""What `merged` reads off a histogram, in seconds."""
+"""The figures of a merged histogram, in seconds."""
 SENT: Final = ("request", "put", "publish", "take")
-"""The first of these that a run has is the operation whose latency is shown."""
+"""The latency of the first of these operations that a run has is shown."""
 HANDED_OVER: Final = ("take", "delivery", "get")
-"""The first of these that a run has shows how old messages were when they were handed over."""
+"""The age of messages at the first of these operations that a run has is shown."""
 CLASSES_PER_DECADE: Final = 20
 """Classes of a distribution for each factor of ten."""
 
@@ -40,22 +40,20 @@ Whole = np.ndarray[Any, np.dtype[np.int64]]
 def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
     """One histogram for each group, and its figures: `keys`, FIGURES (in seconds), `encoded`.
 
-    Args:
-        histograms: with `encoded` (as in a run's table, or as this function gave them) and the keys.
-        keys: what makes a group; for a longer time, a column with the number of the interval.
+    `histograms` has `encoded` (as in a run's table, or from this function) and the keys of the groups.
     """
     groups = histograms.groupBy(*keys).agg(F.collect_list("encoded").alias("parts"))
     merge = F.udf(_merge, _MERGED, useArrow=False)
-    # What Spark takes for determinate it may compute once for each column that is read off.
+    # Spark may compute a deterministic function once for each column that is selected.
     one = groups.select(*keys, merge.asNondeterministic()("parts").alias("one"))
     return one.select(*keys, *(F.col(f"one.{name}").alias(name) for name in (*FIGURES, "encoded")))
 
 
 def distribution(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """How many values are in which class: `keys`, `from_s`, `to_s`, `count`, and how many are `longer`.
+    """The number of values in each class: `keys`, `from_s`, `to_s`, `count`, and how many are `longer`.
 
     Classes are equally wide on a logarithmic scale, CLASSES_PER_DECADE to a factor of ten; empty ones are
-    left out. Each group has to have one histogram, as `merged` gives them.
+    left out. Each group must have one histogram, from `merged`.
     """
     classes = F.udf(_classes, _CLASSES, useArrow=False)
     exploded = histograms.select(*keys, F.explode(classes("encoded")).alias("one"))
@@ -70,9 +68,9 @@ def _merge(parts: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _figures(histogram: HdrHistogram) -> tuple[int | float | None, ...]:
-    """FIGURES of a histogram, None where nothing was recorded.
+    """FIGURES of a histogram, None if nothing was recorded.
 
-    Those of the library take some milliseconds each, for it counts in Python; a run of hours has ten
+    The library's own take some milliseconds each, because it counts in Python; a run of hours has tens of
     thousands of histograms.
     """
     lowest, highest = _values(histogram.counts_len, histogram.sub_bucket_half_count)
@@ -82,7 +80,7 @@ def _figures(histogram: HdrHistogram) -> tuple[int | float | None, ...]:
         return (0, *(None for _ in FIGURES[1:]))
     numbers = np.cumsum(counts[recorded])
     total = int(numbers[-1])
-    # A percentile is the value of which at least that share is no greater.
+    # A percentile is the least value that at least this share of the values does not exceed.
     ranks = [max(1, int(share * total + 0.5)) for share in PERCENTILES.values()]
     at = highest[recorded[np.searchsorted(numbers, ranks)]] / US_PER_S
     middle = (lowest[recorded] + highest[recorded] + 1) // 2
@@ -118,10 +116,10 @@ def _counts(histogram: HdrHistogram) -> Whole:
 
 @cache
 def _values(length: int, half: int) -> tuple[Whole, Whole]:
-    """The least and the greatest value, in microseconds, that each place of a histogram counts.
+    """The smallest and the largest value, in microseconds, of each slot of a histogram.
 
-    Its first `half` places count one value each, as do the next; with every further `half` places a place
-    counts twice as many.
+    Its first `half` slots count one value each, as do the next; with every further `half` slots a slot counts
+    twice as many.
     """
     places = np.arange(length, dtype=np.int64)
     bucket = np.maximum(places // half - 1, 0)
@@ -134,9 +132,9 @@ def _values(length: int, half: int) -> tuple[Whole, Whole]:
 def latencies_by_interval(
     histograms: DataFrame, lines: Timelines, shown: Mapping[tuple[str, str], str]
 ) -> DataFrame:
-    """Latencies in each interval (INTERVAL, `measure`), as `latencies.merged` gives them.
+    """Latencies in each interval (INTERVAL, `measure`), as `merged` gives them.
 
-    `shown` says of which operation of a run each measure is told, by run and measure.
+    `shown` names the operation of a run for each measure, by run and measure.
     """
     wanted = F.lit(False)
     for (run, measure), operation in shown.items():

@@ -1,8 +1,7 @@
-"""The runs of an experiment (`telesto bench run`): which are whole, what they say, their tables.
+"""The runs of an experiment (`telesto bench run`): which are complete, their results, their tables.
 
-`open_runs` needs no Spark and reads small files only; `Runs.table` gives a table of all whole runs as a data
-frame, whose rows say by `run` from which run they are. `findings_on` and `origin_of` say what any report says
-of its runs.
+`open_runs` needs no Spark and reads small files only; `Runs.table` gives a table of all complete runs as a
+data frame, with the column `run`. `findings_on` and `origin_of` are common to all reports.
 """
 
 from __future__ import annotations
@@ -32,25 +31,24 @@ from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.spark.errors import RunsError
 
 NAMES_SHOWN: Final = 10
-"""How many runs, or columns, an error names."""
+"""An error names at most this many runs or columns."""
 RESULT_KEYS: Final = ("settings", "figures", "tiers", "balance", "errors", "late", "unsent", "tables")
-"""What run.json has to have."""
+"""The keys that run.json must have."""
 BALANCE_KEYS: Final = ("clean", "put", "lost", "duplicated", "out_of_order", "foreign")
 AGAIN: Final = "run the experiment again with this release"
 _SPECIAL: Final = re.compile(r"([\\*?\[\]{}])")
-"""Characters of a path that Spark would take for a pattern."""
+"""Characters of a path that Spark would read as a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """An experiment and what became of its runs.
+    """An experiment and its runs.
 
     Attributes:
-        directory: of the experiment.
-        origin: what the manifest says besides: `machine`, `versions`, `source` (commit), `created`.
-        whole: the runs that are whole, in the order in which they were done; at least one.
-        missing: names of those that are not.
-        results: what `run.json` of each whole run says, by its name.
+        origin: the rest of the manifest: `machine`, `versions`, `source` (commit), `created`.
+        whole: the complete runs, in the order in which they ran; at least one.
+        missing: names of the others.
+        results: the content of `run.json` of each complete run, by its name.
     """
 
     directory: ExperimentDirectory
@@ -61,33 +59,31 @@ class Runs:
 
     @property
     def experiment(self) -> Experiment:
-        """What was asked for."""
+        """The experiment's definition."""
         return self.directory.experiment
 
     @property
     def partial(self) -> bool:
-        """Whether runs are missing, so that a report is one of a part of the experiment."""
+        """Whether runs are missing, so that a report covers only a part of the experiment."""
         return bool(self.missing)
 
     @property
     def unclean(self) -> tuple[str, ...]:
-        """Names of the whole runs whose audit was not clean: their figures are those of a failing service."""
+        """Names of complete runs whose audit was not clean: their figures show a failing service."""
         return tuple(run.name for run in self.whole if not self.results[run.name]["balance"]["clean"])
 
     def repetitions(self) -> dict[int, tuple[Run, ...]]:
-        """The whole runs of each combination of levels, by its number."""
+        """The complete runs of each combination of levels, by its number."""
         found: dict[int, list[Run]] = {}
         for run in sorted(self.whole, key=lambda each: (each.combination, each.repetition)):
             found.setdefault(run.combination, []).append(run)
         return {combination: tuple(runs) for combination, runs in found.items()}
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
-        """Read a table of all whole runs: `run` (its name), then the columns that docs/benchmarks.md lists.
+        """Read a table of all complete runs: `run` (its name), then the columns in docs/benchmarks.md.
 
-        Nothing is cut off: warm-up and cool-down are in it (`timeline.inside` cuts them).
-
-        Raises:
-            RunsError: a run does not have it, or not with all of its columns.
+        It includes warm-up and cool-down (`timeline.inside` cuts them off). Raises RunsError if a run lacks
+        the table or a column.
         """
         files = [self.directory.run_directory(run) / f"{name}.parquet" for run in self.whole]
         for file in files:
@@ -99,11 +95,10 @@ class Runs:
 
 
 def open_runs(path: Path) -> Runs:
-    """Find the whole runs of an experiment.
+    """Find the complete runs of an experiment.
 
-    Raises:
-        RunsError: there is no such directory, it holds no experiment of a form that this release reads, no
-            run is whole, or what one says of itself cannot be read.
+    Raises RunsError if there is no such directory, its format is unknown, no run is complete, or a file
+    cannot be read.
     """
     if not path.is_dir():
         raise RunsError(f"there is no directory {path}; `telesto bench run ... --out {path}` would make one")
@@ -125,7 +120,7 @@ def open_runs(path: Path) -> Runs:
 
 
 def told(names: Sequence[str]) -> str:
-    """Name some, the first few of many."""
+    """List names, the first few of many."""
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -161,7 +156,7 @@ def _require_columns(file: Path, expected: pa.Schema) -> None:
 
 
 def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
-    """Whether runs are missing, were not clean, or stand alone; `named` says of which experiment."""
+    """Findings on missing, unclean and unrepeated runs; `named` adds the name of the experiment."""
     where = f"{runs.experiment.name}: " if named else ""
     findings = []
     if runs.unclean:
@@ -193,7 +188,7 @@ def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
 
 
 def origin_of(runs: Runs) -> list[str]:
-    """From where the figures are: experiment, commit, machine, versions, settings."""
+    """The origin of the figures: experiment, commit, machine, versions, settings."""
     source, machine = runs.origin.get("source", {}), runs.origin.get("machine", {})
     changed = ", changed" if source.get("changed") else ""
     commit = str(source.get("commit") or "unknown")[:12]

@@ -1,4 +1,4 @@
-"""Messages over the time of a run, and when there were too few of them."""
+"""Messages over the time of a run, and stalls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OUT_OF_QUEUES: Final = [operation.name.lower() for operation in TAKES]
 
 
 def messages_by_second(throughput: DataFrame, lines: Timelines) -> DataFrame:
-    """Messages of every second, those without any too: `run`, `second`, `messages`.
+    """Messages in every second, including empty ones: `run`, `second`, `messages`.
 
-    What is counted are messages handed over, as in `messages_per_s` of a run; without readers, those put.
+    Deliveries count, as in `messages_per_s` of a run; without readers, puts count.
     """
     sums = _every_second(throughput, lines, handed_over=_sum_of(_HANDED_OVER), put=_sum_of(_PUT))
     anybody = F.sum("handed_over").over(Window.partitionBy("run")) > 0
@@ -30,7 +30,7 @@ def messages_by_second(throughput: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def messages_by_interval(seconds: DataFrame, lines: Timelines) -> DataFrame:
-    """Messages per second in each interval (INTERVAL): `rate`, and in its `least` and its `most` second."""
+    """Messages per second in each interval (INTERVAL): `rate`, and in its slowest and fastest second."""
     groups = placed(seconds, lines, "second").groupBy(*INTERVAL)
     return groups.agg(
         (F.sum("messages") / F.col("width_s")).alias("rate"),
@@ -40,15 +40,15 @@ def messages_by_interval(seconds: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def stalls(seconds: DataFrame, lines: Timelines, share: float) -> DataFrame:
-    """Stretches of seconds that count in which there were fewer messages than a share of the median.
+    """Consecutive measured seconds with fewer messages than a share of the median.
 
-    Columns: `run`, `from_s`, `seconds`, `least` (messages in its worst second), `missed` (how many
-    fewer there were than with the median).
+    Columns: `run`, `from_s`, `seconds`, `least` (messages in its worst second), `missed` (the shortfall
+    against the median).
     """
     inside = counted(seconds, lines, "second")
     median = F.median("messages").over(Window.partitionBy("run"))
     low = inside.withColumn("median", median).where(F.col("messages") < share * F.col("median"))
-    # Within a stretch the second and its number rise together.
+    # Within a stall the second and its row number rise together.
     number = F.row_number().over(Window.partitionBy("run").orderBy("second"))
     stretches = low.withColumn("stretch", F.col("second") - number).groupBy("run", "stretch")
     return stretches.agg(
@@ -60,11 +60,11 @@ def stalls(seconds: DataFrame, lines: Timelines, share: float) -> DataFrame:
 
 
 def backlog_by_second(throughput: DataFrame, lines: Timelines, at_first: Mapping[str, int]) -> DataFrame:
-    """What was in the queues at the end of every second: `run`, `second`, `backlog`.
+    """The content of the queues at the end of every second: `run`, `second`, `backlog`.
 
-    A message is in from when its put is over until its reader has it. A request is put earlier than its
-    record says, which is when its response came: so it seems to be there later than it was.
-    Runs whose `at_first` (what was there before the load) is not given are left out: topics have no backlog.
+    A message counts from the end of its put until its reader has it. The record of a request is written when
+    its response comes, so a request seems to be put later than it was. Runs without `at_first` (the backlog
+    before the load) are left out: topics have no backlog.
     """
     kept = {name: line for name, line in lines.items() if name in at_first}
     changes = _every_second(throughput, kept, change=_sum_of(_INTO_QUEUES) - _sum_of(_OUT_OF_QUEUES))
@@ -76,13 +76,13 @@ def backlog_by_second(throughput: DataFrame, lines: Timelines, at_first: Mapping
 
 
 def backlog_by_interval(seconds: DataFrame, lines: Timelines) -> DataFrame:
-    """The backlog at the end of each interval, and the `most` that there was in it."""
+    """The backlog at the end of each interval, and the maximum in it."""
     groups = placed(seconds, lines, "second").groupBy(*INTERVAL)
     return groups.agg(F.max_by("backlog", "second").alias("backlog"), F.max("backlog").alias("most"))
 
 
 def _every_second(throughput: DataFrame, lines: Timelines, **sums: Column) -> DataFrame:
-    """Sums for each second of the runs, of nothing where there was nothing."""
+    """Sums for each second of the runs, 0 for empty ones."""
     nothing = every_second(throughput.sparkSession, lines).select(
         "run", "second", F.lit("").alias("operation"), F.lit(0).cast("long").alias("completed")
     )

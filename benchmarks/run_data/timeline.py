@@ -1,8 +1,8 @@
-"""The part of each run that counts, and the course of a run in intervals.
+"""The measured part of each run, and its division into intervals.
 
-Warm-up and cool-down are cut off the same way from every table. Fine intervals are to be looked at, coarse
-ones to be tested for a trend. Intervals begin with a phase (warm-up, what counts, cool-down) and none goes
-over its end, so the same cut is made through every table.
+Warm-up and cool-down are cut off in the same way from every table. Fine intervals are for plots, coarse ones
+for tests of a trend. Every phase (warm-up, measured, cool-down) begins a new interval, so the same cut
+applies to every table.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ TO_THE_END = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """From when to when a run counts, in whole seconds since its load began; the end does not count.
+    """The measured part of a run, in whole seconds since its load began, without the end.
 
-    A second that is in the warm-up or the cool-down with a part of it is in it as a whole, for the tables
-    have no parts of seconds.
+    A second that is partly warm-up or cool-down belongs to it, because the tables have whole seconds.
     """
 
     begin_s: float
@@ -35,25 +34,20 @@ class Cut:
 
     @classmethod
     def of(cls, settings: RunSettings) -> Cut:
-        """What the settings of a run say; a backlog that is drained counts from first to last."""
+        """The measured part by the settings of a run; of a drain everything."""
         if settings.workload == "drain":
             return cls(0.0, TO_THE_END)
         return cls(math.ceil(settings.warm_up_s), math.floor(settings.warm_up_s + settings.duration_s))
 
 
 def cuts_of(runs: Runs) -> dict[str, Cut]:
-    """The part of each whole run that counts, by the run's name."""
+    """The measured part of each complete run, by the run's name."""
     return {run.name: Cut.of(run.settings) for run in runs.whole}
 
 
 def inside(frame: DataFrame, cuts: Mapping[str, Cut], moment: str) -> DataFrame:
-    """The rows that count.
-
-    Args:
-        frame: a table of runs, with the column `run`.
-        cuts: the part of each run that counts; runs that are not named are left out.
-        moment: the column that says when, in seconds since the load began.
-    """
+    """The measured rows of a table, of the runs in `cuts`; `moment` is its column of seconds since the load
+    began."""
     rows = [(name, float(cut.begin_s), float(cut.end_s)) for name, cut in cuts.items()]
     bounds = frame.sparkSession.createDataFrame(rows, "run string, begin_s double, end_s double")
     kept = (F.col(moment) >= F.col("begin_s")) & (F.col(moment) < F.col("end_s"))
@@ -66,20 +60,18 @@ COOL_DOWN: Final = "cool-down"
 
 STEPS_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 FINE_MAX: Final = 900
-"""Fine intervals of a run, at most: seconds, up to a quarter of an hour."""
+"""The number of fine intervals of a run, at most: seconds, up to a quarter of an hour."""
 COARSE_MAX: Final = 60
-"""Coarse ones of what counts: enough for a test of a trend, and each has many messages."""
+"""The number of coarse intervals: enough to test for a trend, with many messages in each."""
 
 FINE, COARSE = "fine", "coarse"
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When a run began to count, stopped, and was over, in whole seconds since its load began.
+    """The beginning, the end and the total length of a run, in whole seconds since its load began.
 
-    Attributes:
-        fine_s: length of the fine intervals.
-        coarse_s: length of the coarse ones.
+    `begin_s` and `end_s` bound the measured part; `fine_s` and `coarse_s` are the lengths of the intervals.
     """
 
     begin_s: int
@@ -90,13 +82,13 @@ class Timeline:
 
     @classmethod
     def of(cls, cut: Cut, total_s: int) -> Timeline:
-        """Choose the intervals of a run of which a part counts."""
+        """Choose the intervals of a run from its measured part."""
         begin, end = int(cut.begin_s), int(min(cut.end_s, total_s))
         return cls(begin, end, total_s, step_for(total_s, FINE_MAX), step_for(end - begin, COARSE_MAX))
 
     @property
     def counted_s(self) -> int:
-        """How long the run counts."""
+        """The length of the measured part."""
         return self.end_s - self.begin_s
 
 
@@ -109,10 +101,9 @@ def step_for(span_s: int, points_max: int) -> int:
 
 
 def timelines(runs: Runs, cuts: Mapping[str, Cut], throughput: DataFrame) -> dict[str, Timeline]:
-    """The timelines of some runs; a drain ends with its last message, which the table of throughput tells.
+    """The timelines of some runs; a drain ends with its last message, found in the table of throughput.
 
-    Raises:
-        RunsError: no whole second of a run counts.
+    Raises RunsError if a run has no whole measured second.
     """
     totals = {run.name: int(run.settings.total_s) for run in runs.whole if run.name in cuts}
     if open_ones := [name for name, cut in cuts.items() if cut.end_s == TO_THE_END]:
@@ -128,29 +119,24 @@ def timelines(runs: Runs, cuts: Mapping[str, Cut], throughput: DataFrame) -> dic
 
 
 def every_second(spark: SparkSession, lines: Timelines) -> DataFrame:
-    """All seconds of the runs, `run` and `second`, those too in which nothing happened."""
+    """All seconds of the runs, `run` and `second`, including empty ones."""
     rows = [(name, line.total_s) for name, line in lines.items()]
     frame = spark.createDataFrame(rows, "run string, total_s int")
     return frame.select("run", F.explode(F.sequence(F.lit(0), F.col("total_s") - 1)).alias("second"))
 
 
 def counted(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
-    """The rows that count."""
+    """The measured rows."""
     line, time = _lines(lines), F.col(moment)
     return frame.where((time >= line["begin_s"]) & (time < line["end_s"]))
 
 
 def placed(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
-    """Give each row the fine and the coarse interval in which it is: one row for each of both.
+    """Assign each row to its fine and its coarse interval: one row for each of the two.
 
-    Args:
-        frame: with `run`.
-        lines: of the runs; rows of others are dropped, and what came after the end of a run.
-        moment: the column with the seconds since the load began.
-
-    Returns:
-        The columns of INTERVAL are added: `phase`, `step` (FINE or COARSE), `at_s` (the beginning of the
-        interval) and `width_s`.
+    `moment` is the column of seconds since the load began. Rows of other runs are dropped, and those after
+    the end of a run. Adds the columns of INTERVAL: `phase`, `step` (FINE or COARSE), `at_s` (the beginning of
+    the interval) and `width_s`.
     """
     line, time = _lines(lines), F.col(moment)
     phases = (
@@ -163,7 +149,7 @@ def placed(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
         "one.step_s"
     )
     width = F.least(F.col("at_s") + F.col("one.step_s"), F.col("one.last_s")) - F.col("at_s")
-    # One after the other: the width is made of the beginning.
+    # In two steps: the width depends on the beginning.
     return (
         rows.withColumn("at_s", at.cast("int"))
         .withColumn("width_s", width.cast("int"))
@@ -172,7 +158,7 @@ def placed(frame: DataFrame, lines: Timelines, moment: str) -> DataFrame:
 
 
 INTERVAL: Final[Sequence[str]] = ("run", "phase", "step", "at_s", "width_s")
-"""What an interval is known by."""
+"""The columns that identify an interval."""
 
 
 def _phase(name: str, first: Column, last: Column, line: Column) -> Column:
@@ -191,7 +177,7 @@ def _phase(name: str, first: Column, last: Column, line: Column) -> Column:
 
 
 def _lines(lines: Timelines) -> Column:
-    """What is known of the run of a row, NULL for other runs: there are few, so no join is needed."""
+    """The timeline of a row's run, NULL for other runs: there are few, so no join is needed."""
     known = F.lit(None)
     for name, line in lines.items():
         told = F.struct(

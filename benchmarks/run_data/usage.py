@@ -1,4 +1,4 @@
-"""Processors and memory of the tiers over the time of a run, and what PostgreSQL counted meanwhile."""
+"""Processors and memory of the tiers over the time of a run, and PostgreSQL's counters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from telesto.benchmarks.run_data.timeline import INTERVAL, Timelines, counted, p
 WAL_BYTES: Final = ("wal", "wal_bytes")
 DEAD_ROWS: Final = ("tables", "n_dead_tup")
 LEVELS: Final = ("n_dead_tup", "n_live_tup")
-"""Counters that say how much there is; the others only rise."""
+"""Counters that are levels; the others only rise."""
 CHECKPOINTS: Final = (
     ("checkpointer", "num_timed"),
     ("checkpointer", "num_requested"),
     ("bgwriter", "checkpoints_timed"),
     ("bgwriter", "checkpoints_req"),
 )
-"""Where servers count checkpoints: from PostgreSQL 17 in a view of their own."""
+"""Where servers count checkpoints: PostgreSQL 17 and later have a separate view."""
 RUNNING: Final = "running"
-"""What a backend does that waits for nothing, as far as PostgreSQL knows."""
+"""The event of a backend that waits for nothing, as far as PostgreSQL knows."""
 
 
 def processors_by_interval(tiers: DataFrame, lines: Timelines) -> DataFrame:
     """Processors that each tier uses in each interval (INTERVAL, `tier`): `processors`.
 
-    What a process used between two looks is that of the interval in whose time the middle of both is.
+    The usage between two samples belongs to the interval of their midpoint.
     """
     used = _differences(tiers, ("tier", "process"), "cpu_s")
     of_process = placed(used, lines, "middle_s").groupBy(*INTERVAL, "tier", "process")
@@ -36,14 +36,14 @@ def processors_by_interval(tiers: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def memory_by_interval(tiers: DataFrame, lines: Timelines) -> DataFrame:
-    """Memory of each tier in each interval (INTERVAL, `tier`): `memory_bytes`, the mean of its looks."""
+    """Memory of each tier in each interval (INTERVAL, `tier`): `memory_bytes`, the mean of its samples."""
     looks = tiers.groupBy("run", "tier", "since_s").agg(F.sum("memory_bytes").alias("memory_bytes"))
     groups = placed(looks, lines, "since_s").groupBy(*INTERVAL, "tier")
     return groups.agg(F.avg("memory_bytes").alias("memory_bytes"))
 
 
 def growth_by_interval(counters: DataFrame, lines: Timelines) -> DataFrame:
-    """How much each counter rose per second in each interval (INTERVAL, `source`, `counter`): `per_s`."""
+    """The rise per second of each counter in each interval (INTERVAL, `source`, `counter`): `per_s`."""
     rising = counters.where(~F.col("counter").isin(*LEVELS))
     rose = placed(_differences(rising, ("source", "counter"), "value"), lines, "middle_s")
     groups = rose.groupBy(*INTERVAL, "source", "counter")
@@ -51,19 +51,19 @@ def growth_by_interval(counters: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def of_log(counters: DataFrame) -> DataFrame:
-    """What counts the bytes of PostgreSQL's log."""
+    """The counter of the bytes of PostgreSQL's log."""
     return counters.where((F.col("source") == WAL_BYTES[0]) & (F.col("counter") == WAL_BYTES[1]))
 
 
 def levels_by_interval(counters: DataFrame, lines: Timelines) -> DataFrame:
-    """The mean of what tells how much there is, in each interval (INTERVAL, `source`, `counter`): `level`."""
+    """The mean of each level in each interval (INTERVAL, `source`, `counter`): `level`."""
     there = counters.where(F.col("counter").isin(*LEVELS))
     groups = placed(there, lines, "since_s").groupBy(*INTERVAL, "source", "counter")
     return groups.agg(F.avg("value").alias("level"))
 
 
 def totals(counters: DataFrame, lines: Timelines) -> DataFrame:
-    """By how much each counter rose while the run counted: `run`, `source`, `counter`, `total`, `per_s`."""
+    """The rise of each counter in the measured part: `run`, `source`, `counter`, `total`, `per_s`."""
     rising = counters.where(~F.col("counter").isin(*LEVELS))
     rose = counted(_differences(rising, ("source", "counter"), "value"), lines, "middle_s")
     groups = rose.groupBy("run", "source", "counter")
@@ -72,7 +72,7 @@ def totals(counters: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def checkpoints(counters: DataFrame) -> DataFrame:
-    """When checkpoints began: `run`, `since_s` (of the first look that counts it), `checkpoints`."""
+    """When checkpoints began: `run`, `since_s` (of the first sample that counts it), `checkpoints`."""
     known = F.concat_ws(".", "source", "counter").isin([".".join(name) for name in CHECKPOINTS])
     rose = _differences(counters.where(known), ("source", "counter"), "value").where(F.col("difference") > 0)
     groups = rose.groupBy("run", "since_s")
@@ -80,9 +80,10 @@ def checkpoints(counters: DataFrame) -> DataFrame:
 
 
 def waits_by_interval(waits: DataFrame, lines: Timelines) -> DataFrame:
-    """How many active backends of clients waited for what, in each interval: INTERVAL, `event`, `backends`.
+    """The mean number of active client backends in each interval by wait event: INTERVAL, `event`,
+    `backends`.
 
-    A mean over the samples; those that wait for nothing are RUNNING.
+    Backends that wait for nothing are RUNNING.
     """
     of_interval = Window.partitionBy(*INTERVAL)
     samples = F.size(F.collect_set("since_s").over(of_interval))
@@ -92,7 +93,7 @@ def waits_by_interval(waits: DataFrame, lines: Timelines) -> DataFrame:
 
 
 def waits_by_event(waits: DataFrame, lines: Timelines) -> DataFrame:
-    """The same over all that counts: `run`, `event`, `backends`, and the `share` of an event in all."""
+    """The same for the measured part: `run`, `event`, `backends`, and the `share` of an event."""
     inside = counted(waits, lines, "since_s")
     samples = inside.groupBy("run").agg(F.count_distinct("since_s").alias("samples"))
     found = _active(inside).groupBy("run", "event").agg(F.sum("backends").alias("sum"))
@@ -112,9 +113,9 @@ def _event() -> Column:
 
 
 def _differences(frame: DataFrame, keys: tuple[str, ...], value: str) -> DataFrame:
-    """From one look to the next: `difference`, `lasted_s`, `middle_s`, and `since_s` of the later one.
+    """From one sample to the next: `difference`, `lasted_s`, `middle_s`, and `since_s` of the later one.
 
-    A counter that falls was set back, and begins anew.
+    A counter that falls was reset.
     """
     line = Window.partitionBy("run", *keys).orderBy("since_s")
     before, earlier = F.lag(value).over(line), F.lag("since_s").over(line)

@@ -1,4 +1,4 @@
-"""An archive of the history: what is new is added, each row once, however often the command is stopped."""
+"""An archive of the history: new rows are added, each once, however often the command is stopped."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from telesto.benchmarks.spark.errors import explain
 from telesto.benchmarks.spark.stream import FAIL, HistoryDataSource
 
 CHECKPOINT = "_checkpoint"
-"""Beside the data: how far the archive is. Names that begin with _ are no data to Spark."""
+"""The progress of the archive, next to the data. Spark does not read names that begin with _ as data."""
 DAY = "day"
 
 
 def add_to_archive(
     spark: SparkSession, url: str, directory: str, *, file_format: str = "parquet", new_timeline: str = FAIL
 ) -> int:
-    """Add what the history has since the last time; return how many rows that were.
+    """Add the history since the last time; return the number of rows.
 
     Args:
-        spark: what reads and writes.
+        spark: the session.
         url: the database.
-        directory: the archive, a path or whatever Spark can write to; it has a directory for each day (UTC)
-            on which messages ended.
+        directory: the archive, a path or any place that Spark can write to; it has a directory for each day
+            (UTC) on which messages ended.
         file_format: of the files, `parquet` or another that Spark can write as a stream.
-        new_timeline: what to do when a standby was promoted since, `fail` or `continue`.
+        new_timeline: what to do if a standby was promoted since, `fail` or `continue`.
 
-    Raises:
-        ReportError: the database cannot be read, or is another one; Spark failed. The archive is whole.
+    Raises ReportError if the database cannot be read, or is another one, or Spark fails. The archive stays
+    intact.
     """
     try:
         spark.dataSource.register(HistoryDataSource)

@@ -1,10 +1,10 @@
-"""What a report can fail with: one line that says what is wrong and what to do."""
+"""The errors of a report: one line that says what is wrong and what to do."""
 
 from __future__ import annotations
 
 import re
 
-# What a worker of ours, or the driver of the database, says within Spark's long account of a failed task.
+# The message of our worker, or of the database driver, within Spark's long report of a failed task.
 _SAID_BY_US = re.compile(r"telesto\.benchmarks\.spark\.errors\.\w+: (?P<said>.+)")
 _SAID_BY_DRIVER = re.compile(r"org\.postgresql\.util\.PSQLException: (?P<said>.+)")
 _SAID_BY_PYTHON = re.compile(r"psycopg\.(?:errors\.)?\w+: (?P<said>.+)")
@@ -12,19 +12,19 @@ _SNAPSHOT_GONE = ("invalid snapshot identifier", 'snapshot "', "could not import
 
 
 class ReportError(Exception):
-    """The report cannot be made; nothing of it was left."""
+    """The report cannot be made; nothing of it was written."""
 
 
 class SparkSetupError(ReportError):
-    """Spark cannot be started: Java, the driver of the database or a setting is missing or unfit."""
+    """Spark cannot be started: Java, the JDBC driver or a setting is missing or unsuitable."""
 
 
 class RunsError(ReportError):
-    """The runs of an experiment cannot be read: they are not there, not whole, or not of this release."""
+    """The runs of an experiment cannot be read: they are missing, incomplete, or of another release."""
 
 
 class SourceError(ReportError):
-    """The database cannot be read: it went away, refused, or has not what this release reads."""
+    """The database cannot be read: it went away, refused, or lacks what this release reads."""
 
 
 class SnapshotEndedError(SourceError):
@@ -32,7 +32,7 @@ class SnapshotEndedError(SourceError):
 
 
 def explain(error: Exception) -> ReportError:
-    """Make what Spark raised into one line: the reason that the database gave, if one is in it."""
+    """Reduce Spark's exception to one line: the database's own message, if there is one."""
     text = str(error)
     if ours := _SAID_BY_US.search(text):
         return SourceError(ours["said"].strip())

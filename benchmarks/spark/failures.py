@@ -1,4 +1,4 @@
-"""What Spark raises, as errors of a report."""
+"""Spark's exceptions as errors of a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from telesto.benchmarks.spark.snapshot import Snapshot
 
 @contextmanager
 def explained_failures(snapshot: Snapshot | None = None) -> Iterator[None]:
-    """Turn what Spark raises into a ReportError; that the snapshot has ended is the better reason."""
+    """Turn Spark's exceptions into a ReportError; the end of the snapshot is the better explanation."""
     try:
         yield
     except psycopg.OperationalError:

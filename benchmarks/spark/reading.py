@@ -1,7 +1,7 @@
-"""Tables as data frames, read over JDBC by several sessions in one snapshot.
+"""Tables as data frames, read over JDBC by several connections in one snapshot.
 
-A table is shared out by where its rows lie (`ctid`): no index is needed, no column can be skewed, and each
-part is one scan of a range of blocks. In a snapshot every row lies in one place.
+A table is divided by the place of its rows (`ctid`): this needs no index, no column can be skewed, and each
+part is one scan of a range of blocks. Within a snapshot every row stays in its place.
 """
 
 from __future__ import annotations
@@ -16,25 +16,22 @@ from telesto.benchmarks.spark.snapshot import APPLICATION, Server, Snapshot
 from telesto.benchmarks.spark.tables import PLACE, Table
 
 FETCH_ROWS = 10_000
-"""Rows for each round trip. Never 0: Spark then reads outside of a transaction, so outside of the snapshot,
-and the driver takes a whole table into memory."""
+"""Rows for each round trip. Never 0: Spark then reads outside a transaction, so outside the snapshot, and the
+driver loads a whole table into memory."""
 PART_BYTES = 32 << 20
-"""How much of a table one part covers, at least."""
+"""The least size of a part of a table."""
 PARTS_MAX = 256
 GROUPED_PARTS_MAX = 8
-"""Of a table that the database groups: what it gives is small, whatever the table is."""
-# What libpq and the driver call by the same name.
+"""For a table that the database groups: its result is small, whatever the table's size."""
+# Parameters with the same name in libpq and in the driver.
 _SAME_NAME = ("sslmode", "sslrootcert", "options")
 
 
 def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int | None = None) -> DataFrame:
-    """Return a table as it is in the snapshot; it is read when the frame is used, while the snapshot is held.
+    """Return a table as of the snapshot; it is read when the frame is used, while the snapshot is held.
 
-    Args:
-        spark: where.
-        snapshot: as of when.
-        table: what.
-        parts: how many sessions' work it is; None: chosen from the size of the table.
+    `parts` is the number of connections that share the work; by default it follows from the size of the
+    table.
     """
     where, properties = jdbc_url(snapshot.server), properties_of(snapshot)
     rows = f"({table.query}) AS {table.name}"
@@ -42,7 +39,7 @@ def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int
         return spark.read.jdbc(where, rows, properties=properties)
     blocks, size = snapshot.size_of(table)
     if table.grouped_by:
-        # The condition has to be met before the groups are made, so each part is a query of its own.
+        # The condition must apply before the grouping, so each part is a separate query.
         chosen = parts if parts is not None else min(GROUPED_PARTS_MAX, parts_of(size))
         queries = [f"({table.grouped(places)}) AS {table.name}" for places in block_ranges(blocks, chosen)]
         groups = [spark.read.jdbc(where, query, properties=properties) for query in queries]
@@ -54,12 +51,12 @@ def read_table(spark: SparkSession, snapshot: Snapshot, table: Table, parts: int
 
 
 def parts_of(size: int) -> int:
-    """Into how many parts a table of `size` bytes is shared out."""
+    """The number of parts for a table of `size` bytes."""
     return min(PARTS_MAX, max(1, -(-size // PART_BYTES)))
 
 
 def block_ranges(blocks: int, parts: int) -> list[str]:
-    """Conditions that each hold for one range of blocks, and together for every row; the last has no end."""
+    """Conditions for ranges of blocks that together cover every row; the last range has no end."""
     parts = max(1, min(parts, blocks))
     starts = [blocks * index // parts for index in range(parts)]
     ranges = [f"{PLACE} >= '({start},0)'::tid" for start in starts]
@@ -68,7 +65,7 @@ def block_ranges(blocks: int, parts: int) -> list[str]:
 
 
 def jdbc_url(server: Server) -> str:
-    """Where the server is, as JDBC writes it."""
+    """The URL of the server, as JDBC writes it."""
     host = f"[{server.host}]" if ":" in server.host else server.host
     return f"jdbc:postgresql://{host}:{server.port}/{server.database}"
 
@@ -76,8 +73,8 @@ def jdbc_url(server: Server) -> str:
 def properties_of(snapshot: Snapshot) -> dict[str, str]:
     """The settings of a connection that reads in the snapshot.
 
-    With a fetch size Spark switches autocommit off, so that the statement for the beginning opens the
-    transaction in which Spark then reads, and the snapshot is the transaction's.
+    With a fetch size Spark switches autocommit off. So the initial statement opens the transaction in which
+    Spark then reads, and the snapshot belongs to it.
     """
     server = snapshot.server
     properties = {

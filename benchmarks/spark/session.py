@@ -1,6 +1,6 @@
-"""A Spark session for a report: local on this machine, or wherever `spark.master` says.
+"""A Spark session for a report: local on this machine, or as `spark.master` says.
 
-What Java and Spark have to say goes to a file, which is named when they fail: the terminal is the report's.
+The output of Java and Spark goes to a file, which is quoted if they fail; the terminal is for the report.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _ADVICE = f"Spark needs Java {JAVA_MIN} or later: on Debian and Ubuntu `apt-get 
 def require_java() -> int:
     """Return the major version of the Java that Spark will use.
 
-    Raises:
-        SparkSetupError: there is none, or it is too old.
+    Raises SparkSetupError if there is none, or it is too old.
     """
     program = _program()
     said = _ask(program)
@@ -66,22 +65,17 @@ def _ask(program: str) -> str:
 
 
 SYSTEM_JAR = Path("/usr/share/java/postgresql.jar")
-"""Where Debian's and Ubuntu's libpostgresql-jdbc-java puts it."""
+"""The file of Debian's and Ubuntu's libpostgresql-jdbc-java."""
 PACKAGE = "org.postgresql:postgresql:42.7.4"
-"""What Spark fetches from Maven's repository where there is no file."""
+"""The package that Spark fetches from Maven's repository if there is no file."""
 CLASS = "org.postgresql.Driver"
 ADVICE = "on Debian and Ubuntu `apt-get install libpostgresql-jdbc-java`, or name the file by --driver-jar"
 
 
 def driver_settings(given: Path | None, system: Path = SYSTEM_JAR) -> dict[str, str]:
-    """Return the settings of Spark that bring the driver.
+    """Return the settings of Spark for the JDBC driver: the given jar, the system's, or one to be fetched.
 
-    Args:
-        given: the jar to use; None: the system's, or Spark fetches one.
-        system: where the system's would be.
-
-    Raises:
-        SparkSetupError: the jar that was named is no file.
+    Raises SparkSetupError if the given jar is not a file.
     """
     if given is not None:
         if not given.is_file():
@@ -109,22 +103,20 @@ DEFAULTS = {
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
 }
-#: Runs leave some megabytes, from which many small figures are made: what makes a large query quick costs
-#: each of these more than it saves.
+#: Runs have a few megabytes and many small queries: what speeds up a large query costs more than it saves.
 FOR_RUNS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
 }
-#: On this machine alone, nothing of Spark listens to others.
+#: Spark on one machine listens on no other address.
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def parse_settings(texts: list[str]) -> dict[str, str]:
     """Read settings of Spark, each as `spark.name=value`.
 
-    Raises:
-        SparkSetupError: one is not of that form.
+    Raises SparkSetupError for any other form.
     """
     settings = {}
     for text in texts:
@@ -138,7 +130,7 @@ def parse_settings(texts: list[str]) -> dict[str, str]:
 def merged_settings(
     given: Mapping[str, str], driver: Mapping[str, str], own: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Put together what the report sets by itself and what the user gave, who has the last word."""
+    """Combine the report's settings with the user's, which take precedence."""
     settings = DEFAULTS | dict(own or {})
     if given.get("spark.master", DEFAULTS["spark.master"]).startswith("local"):
         settings |= LOCAL
@@ -151,7 +143,7 @@ def merged_settings(
 
 
 def require_setup(driver_jar: Path | None = None) -> None:
-    """Raise SparkSetupError where Java, or the driver that is named, is missing or unfit."""
+    """Raise SparkSetupError if Java, or the given driver, is missing or unsuitable."""
     require_java()
     driver_settings(driver_jar)
 
@@ -160,19 +152,15 @@ def require_setup(driver_jar: Path | None = None) -> None:
 def spark_session(
     given: Mapping[str, str], driver_jar: Path | None = None, *, database: bool = True
 ) -> Iterator[SparkSession]:
-    """Run Spark while the block does.
+    """Run Spark while the block runs.
 
-    Args:
-        given: settings of Spark, which go before the report's own.
-        driver_jar: the JDBC driver, None to look for one.
-        database: whether one is read; otherwise no driver is needed, and what is read is small.
-
-    Raises:
-        SparkSetupError: it does not start.
+    `given` are settings that override the report's own. `driver_jar` is the JDBC driver, by default searched
+    for; without `database` none is needed, and the settings suit small data. Raises SparkSetupError if Spark
+    does not start.
     """
     require_java()
     driver = driver_settings(driver_jar) if database else {}
-    # The workers run the Python of this process, not whatever the path has.
+    # The workers run the Python of this process, not that of the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="telesto-report-") as scratch:
@@ -201,7 +189,7 @@ def _start(settings: Mapping[str, str], log: Path, fetched: bool) -> SparkSessio
 
 @contextmanager
 def _standard_error_in(log: Path) -> Iterator[None]:
-    """What is started in the block writes its errors to the file, as long as it lives."""
+    """Processes that start in the block write their errors to the file, as long as they live."""
     sys.stderr.flush()
     saved = os.dup(STANDARD_ERROR)
     try:

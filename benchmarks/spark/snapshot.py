@@ -1,9 +1,9 @@
-"""One snapshot of the database, held by a session of its own while others read in it.
+"""One snapshot of the database, held by a connection while others read in it.
 
-Partitions of a table that are read one after the other by different sessions would each see another moment,
-and a row that moves meanwhile would be read twice or not at all. So a session holds a REPEATABLE READ
-transaction and exports its snapshot. It locks the tables (ACCESS SHARE) before it takes the snapshot: a
-partition of the history that is dropped between the two would otherwise be missing without a word.
+Connections that read parts of a table one after the other would each see a different moment, and could read a
+moving row twice or not at all. So one connection holds a REPEATABLE READ transaction and exports its
+snapshot. It locks the tables (ACCESS SHARE) before it takes the snapshot: otherwise a partition of the
+history that is dropped in between would be missing unnoticed.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from telesto.benchmarks.spark.tables import Table
 
 APPLICATION = "telesto report"
 LOCK_TIMEOUT_MS = 10_000
-"""How long to wait for the locks of the tables; who waits for one holds up others behind it."""
+"""How long to wait for the locks of the tables; the wait for a lock blocks others behind it."""
 CHECK_EVERY_S = 5.0
-"""How often the session that holds the snapshot is asked whether it still does."""
+"""How often the connection is checked that holds the snapshot."""
 HOLD_WARNING_S = 300.0
-"""After how long a primary that is busy is worth a warning."""
+"""A busy primary that holds the snapshot for longer is worth a warning."""
 BUSY_COMMITS_PER_S = 50.0
-"""From how many commits per second on a primary counts as busy."""
+"""A primary with more commits per second is busy."""
 
 CONNECT_TIMEOUT_S = 10
 SILENCE_TIMEOUT_S = 30
-"""After how long a server that does not answer any more counts as gone."""
+"""A server that does not answer for this long counts as gone."""
 MISSING_SHOWN = 5
 
 Warn = Callable[[str], None]
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Before the transaction, in which nothing may be selected until the tables are locked. Whatever the role's
-# defaults are, nothing may end it while others read; and its look at the statistics is to change as they do.
+# Runs before the transaction, which must lock the tables before it selects anything. No timeout may end the
+# transaction while others read, and the statistics that it reads must be current.
 _NO_LIMITS = """
 SELECT set_config(name, CASE name WHEN 'stats_fetch_consistency' THEN 'none' ELSE '0' END, false)
 FROM pg_settings
@@ -70,7 +70,7 @@ FROM pg_stat_database WHERE datname = current_database()
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The very server that has the snapshot; of several that a URL names, no other knows it."""
+    """The server that has the snapshot; of several servers in a URL, no other one has it."""
 
     host: str
     port: int
@@ -84,10 +84,10 @@ class Snapshot:
     """A snapshot that is being held.
 
     Attributes:
-        name: by which other sessions take it.
+        name: other connections use it to take the snapshot.
         taken_at: when it was taken, by the server's clock.
         standby: whether the server is a standby.
-        server: who has it.
+        server: where it is held.
     """
 
     def __init__(self, connection: psycopg.Connection, warn: Warn, hold_warning_s: float) -> None:
@@ -103,7 +103,7 @@ class Snapshot:
         self.name, self.taken_at, self.standby = self._one(_EXPORT)
 
     def size_of(self, table: Table) -> tuple[int, int]:
-        """How large a table is: blocks of its largest part, bytes of all."""
+        """The size of a table: blocks of its largest part, bytes of all parts."""
         try:
             blocks, size = self._one(_SIZE, {"table": f"telesto.{table.name}"})
         except psycopg.OperationalError:
@@ -112,7 +112,7 @@ class Snapshot:
         return int(blocks), int(size)
 
     def check(self) -> None:
-        """Raise SnapshotEndedError when it is not held any more."""
+        """Raise SnapshotEndedError if it is no longer held."""
         if self._ended is None:
             try:
                 self._one("SELECT 1")
@@ -124,7 +124,7 @@ class Snapshot:
             )
 
     def watch(self, stop: threading.Event, on_end: Callable[[], None]) -> None:
-        """Look after the snapshot until `stop`; call `on_end` once if it ends before."""
+        """Check the snapshot until `stop`; call `on_end` once if it ends before."""
         warned = self.standby
         while not stop.wait(CHECK_EVERY_S):
             try:
@@ -163,32 +163,27 @@ def _server_of(connection: psycopg.Connection) -> Server:
 
 
 def connected(url: str) -> psycopg.Connection:
-    """Open a session of a report. Raises psycopg.Error."""
+    """Open a connection for a report. Raises psycopg.Error."""
     given = conninfo_to_dict(url)
     defaults: dict[str, str | int] = {
         "connect_timeout": CONNECT_TIMEOUT_S,
         "tcp_user_timeout": SILENCE_TIMEOUT_S * 1000,
     }
     if "," in str(given.get("host", "")):
-        # No word about which of several servers: any that answers will do, a standby best.
+        # The URL does not choose among several servers: prefer a standby.
         defaults["target_session_attrs"] = "prefer-standby"
     missing = {name: value for name, value in defaults.items() if name not in given}
     return psycopg.connect(make_conninfo(url, application_name=APPLICATION, **missing), autocommit=True)
 
 
 def require_source(url: str, tables: Iterable[Table]) -> None:
-    """See that a database can be read before anything is started for that.
-
-    Raises:
-        psycopg.Error: it cannot be reached, or refuses the login.
-        SourceError: it has not what is to be read, or the login may not read it.
-    """
+    """Check that a database can be read before Spark starts. Raises psycopg.Error and SourceError."""
     with connected(url) as connection:
         require_readable(connection, tables)
 
 
 def require_readable(connection: psycopg.Connection, tables: Iterable[Table]) -> None:
-    """Raise SourceError when the database has not what is to be read, or the login may not read it."""
+    """Raise SourceError if the database lacks what is to be read, or the login may not read it."""
     tables = list(tables)
     wanted = {f"{table.name}.{column}" for table in tables for column in table.needs}
     rows = connection.execute(_COLUMNS, ([table.name for table in tables],)).fetchall()
@@ -230,13 +225,11 @@ def held_snapshot(
     Args:
         url: the database.
         tables: what will be read.
-        warn: is told when it is held for long on a primary that is busy.
-        on_end: is called, from another thread, when the snapshot ends before the block does.
-        hold_warning_s: for how long, in seconds.
+        warn: is told if a busy primary holds it for more than `hold_warning_s`.
+        on_end: is called, from another thread, if the snapshot ends before the block.
 
-    Raises:
-        psycopg.Error: the database refuses or cannot be reached.
-        SourceError: it has not what is to be read, or the login may not read it.
+    Raises psycopg.Error if the database refuses or cannot be reached, SourceError if it lacks what is to be
+    read, or the login may not read it.
     """
     tables = list(tables)
     with connected(url) as connection:

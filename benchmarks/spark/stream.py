@@ -1,14 +1,13 @@
 """The history as it grows: `spark.readStream.format("telesto")`.
 
-Rows become visible when their transaction commits, not in the order of anything in them: a reader that asks
-for what is larger than the largest that was seen misses what was written earlier and committed later. So a
-turn reads the rows of the transactions below `pg_snapshot_xmin`: all of those are over, and nothing is added
-to them. The next turn goes on from there. A transaction that stays open holds the stream back; nothing is
-lost.
+Rows become visible when their transaction commits, not in the order of any column. A reader that asks for
+larger values than the largest so far would miss rows that were written earlier and committed later. So a
+batch reads the rows of the transactions below `pg_snapshot_xmin`: all of those have ended, and get no more
+rows. The next batch continues from there. A transaction that stays open delays the stream; nothing is lost.
 
-A failover may give the numbers of transactions away a second time, and so may a restored backup. So an offset
-also holds the identity of the database system and its timeline, and a turn that would go on from one to the
-other is refused, unless told that the new primary had everything.
+After a failover or a restored backup, transaction numbers may be used again. So an offset also holds the
+identity of the database system and its timeline. A batch that would continue on another one is refused,
+unless the option says that the new primary had everything.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from telesto.benchmarks.spark.tables import Table
 
 FORMAT = "telesto"
 PARTS = 4
-"""Into how many parts a turn is shared out, unless the option `parts` says otherwise."""
+"""A batch is divided into this many parts, unless the option `parts` says otherwise."""
 BATCH_ROWS = 5_000
-"""Rows that a part has in memory at a time."""
+"""Rows that a part holds in memory at a time."""
 
 FAIL, CONTINUE = "fail", "continue"
 
@@ -49,7 +48,7 @@ COLUMNS = dict(column.split() for column in SCHEMA.split(", "))
 TABLE = Table("history", {name: name for name in COLUMNS}, tuple(COLUMNS))
 """What a stream reads."""
 
-# A primary tells its timeline by the name of its log; a standby by what it last received or restored.
+# The timeline of a primary is in the name of its log; a standby has that of the log it last received.
 _STANDING = """
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
        (SELECT system_identifier::text FROM pg_control_system()),
@@ -68,10 +67,10 @@ WHERE transaction_id >= %s AND transaction_id < %s
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a server is.
+    """The progress of a server.
 
     Attributes:
-        transaction_id: all transactions below are over.
+        transaction_id: all transactions below have ended.
         system: the identity of its database system.
         timeline: rises with each promotion.
     """
@@ -82,7 +81,7 @@ class Standing:
 
     @classmethod
     def of(cls, connection: psycopg.Connection) -> Standing:
-        """Ask a server."""
+        """Query a server."""
         row = connection.execute(_STANDING).fetchone()
         assert row is not None
         return cls(*row)
@@ -90,7 +89,7 @@ class Standing:
 
 @dataclass
 class Transactions(InputPartition):
-    """The rows of the transactions from `first` to before `end`, of a server that is as far as `standing`."""
+    """The rows of the transactions from `first` to before `end`, on a server that has reached `standing`."""
 
     first: int
     end: int
@@ -98,15 +97,15 @@ class Transactions(InputPartition):
 
 
 class HistoryDataSource(DataSource):
-    """The history of a service, to be read as a stream.
+    """The history of a service as a stream.
 
-    Options: `url`, the database; `parts`, into how many parts a turn is shared out; `newTimeline`, `fail`
-    (the default) or `continue`, what to do when a standby was promoted since the last turn.
+    Options: `url`, the database; `parts`, the number of parts of a batch; `newTimeline`, `fail` (the default)
+    or `continue`, what to do if a standby was promoted since the last batch.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """The name of the format."""
         return FORMAT
 
     def schema(self) -> str:
@@ -114,12 +113,12 @@ class HistoryDataSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> HistoryReader:  # noqa: N802 - Spark's name
-        """Read it turn by turn."""
+        """Read it batch by batch."""
         return HistoryReader(dict(self.options))
 
 
 class HistoryReader(DataSourceStreamReader):
-    """One stream's way through the history."""
+    """Reads the history as one stream."""
 
     def __init__(self, options: dict[str, str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
@@ -132,7 +131,7 @@ class HistoryReader(DataSourceStreamReader):
             raise SourceError(f"newTimeline is {FAIL} or {CONTINUE}, not {self._new_timeline!r}")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Everything that the history holds is after it."""
+        """The offset before all rows of the history."""
         with connected(self._url) as connection:
             require_readable(connection, [TABLE])
             now = Standing.of(connection)
@@ -141,13 +140,13 @@ class HistoryReader(DataSourceStreamReader):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: object = None
     ) -> dict[str, Any]:
-        """All transactions before it are over. What later releases of Spark ask changes nothing."""
+        """The offset after all ended transactions; arguments of later releases of Spark do not matter."""
         with connected(self._url) as connection:
             require_readable(connection, [TABLE])
             return asdict(Standing.of(connection))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Share out a turn. Raises SourceError when the database is not that of the last turn."""
+        """Divide a batch. Raises SourceError if the database is not that of the last batch."""
         first, last = Standing(**start), Standing(**end)
         self._require_same(first, last)
         count = max(0, last.transaction_id - first.transaction_id)
@@ -156,7 +155,7 @@ class HistoryReader(DataSourceStreamReader):
         return [Transactions(low, high, last) for low, high in pairwise(limits)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a part, in batches. Raises SourceError when the server is not as far as the turn needs."""
+        """Read a part, some rows at a time. Raises SourceError if the server lags behind the batch."""
         assert isinstance(partition, Transactions)
         with connected(self._url) as connection, connection.transaction():
             settle(connection)
@@ -167,10 +166,10 @@ class HistoryReader(DataSourceStreamReader):
                     yield _as_arrow(batch)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the database keeps no account of its readers."""
+        """Do nothing: the database does not track its readers."""
 
     def stop(self) -> None:
-        """Nothing to do: each step has a connection of its own."""
+        """Do nothing: each step has its own connection."""
 
     def _require_same(self, before: Standing, now: Standing) -> None:
         if before.system != now.system:
@@ -191,7 +190,7 @@ class HistoryReader(DataSourceStreamReader):
             )
 
     def _require_reached(self, now: Standing, wanted: Standing) -> None:
-        # Of several servers, the one that is read may not be the one that was asked how far all is.
+        # With several servers, this one may not be the one that reported the progress.
         if now.system != wanted.system or now.timeline < wanted.timeline:
             raise SourceError("the server that is read is not of the history that the turn began with")
         if now.transaction_id < wanted.transaction_id:
@@ -202,9 +201,9 @@ class HistoryReader(DataSourceStreamReader):
 
 
 def settle(connection: psycopg.Connection) -> None:
-    """Have a transaction read one moment, and find the rows of a turn by their transactions."""
+    """Make a transaction read one snapshot, and find the rows of a batch by their transactions."""
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    # Whatever the statistics say of a table that grows by the second.
+    # The statistics of a fast-growing table may be wrong.
     connection.execute("SET LOCAL enable_seqscan = off")
 
 

@@ -1,4 +1,4 @@
-"""What a report reads of each table: the columns that it needs, none of them a body."""
+"""The columns that a report reads of each table; none of them is a body."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the schema and what is read of it.
+    """A table of the schema and the columns that are read.
 
     Attributes:
-        name: in the schema `telesto`.
-        columns: names as the report sees them, and the SQL that gives them.
-        needs: the table's own columns that this takes.
-        restricted: a reader may see some of its columns only, so it can be neither locked nor shared out.
-        grouped_by: columns by which the database groups the rows of each part; the others are aggregates, of
-            which the report puts those of the parts together. For tables of which it needs nothing else.
+        columns: names in the report, and their SQL.
+        needs: the columns of the table that this SQL uses.
+        restricted: a reader may see only some of its columns, so it can be neither locked nor divided.
+        grouped_by: columns by which the database groups the rows of each part; the other columns are
+            aggregates, which the report combines. For tables of which it needs nothing else.
     """
 
     name: str
@@ -31,7 +30,7 @@ class Table:
 
     @property
     def query(self) -> str:
-        """The rows, and beside them their place in the table, by which they are shared out."""
+        """The rows, with their place in the table, by which they are divided."""
         place = "" if self.restricted else f", ctid AS {PLACE}"
         return f"SELECT {self._listed}{place} FROM telesto.{self.name}"
 
@@ -47,10 +46,10 @@ class Table:
 
 
 PLACE = "place"
-"""The name of the column that says where a row lies."""
+"""The name of the column with the place of a row."""
 TIMES = ("time_of_arrival", "handed_over_at", "ended_at")
-"""Columns of which there are as many as messages. As text, a time costs the database and the driver more
-than all other columns of a row; as a number it costs what any number does."""
+"""Columns with as many values as messages. As text, a time costs the database and the driver more than all
+other columns of a row; as a number it costs no more than any number."""
 
 
 def _microseconds(time: str) -> str:
@@ -125,4 +124,4 @@ TABLES = {
         _plain("positions", "subscription_id", "version", "position"),
     )
 }
-"""What a report of a service reads."""
+"""The tables that a report of a service reads."""

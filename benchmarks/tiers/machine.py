@@ -1,4 +1,4 @@
-"""Where figures come from: the machine, the versions, the state of the source."""
+"""The origin of figures: the machine, the versions, the state of the source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Return the processor's name, or its architecture where the kernel does not say."""
+    """Return the processor's name, or its architecture if the kernel does not give it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -49,7 +49,7 @@ def file_system(path: Path) -> str:
 
 
 def describe(directory: Path) -> dict[str, object]:
-    """Return what a reader of the figures needs to judge them."""
+    """Return the origin of figures: machine, versions, source."""
     return {
         "machine": describe_machine() | {"file system": file_system(directory)},
         "versions": {package: _version(package) for package in PACKAGES},
@@ -58,7 +58,7 @@ def describe(directory: Path) -> dict[str, object]:
 
 
 def source_state() -> dict[str, object]:
-    """Return the commit of the source and whether it was changed since; None for either that is unknown."""
+    """Return the commit of the source and whether it was changed since; None for what is unknown."""
     folder = Path(str(telesto.benchmarks.__file__)).parent
     commit = _git(folder, "rev-parse", "HEAD")
     changes = None if commit is None else _git(folder, "status", "--porcelain", "--untracked-files=no")

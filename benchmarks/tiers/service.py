@@ -24,7 +24,7 @@ TEMPLATE: Final = "template"
 
 
 class Databases:
-    """Makes and removes the databases of an experiment's runs, on a server where that is allowed."""
+    """Creates and drops the databases of an experiment's runs, on a server where that is allowed."""
 
     def __init__(self, server_url: str, experiment: str, seed: int) -> None:
         self._server_url = server_url
@@ -36,7 +36,7 @@ class Databases:
 
     @asynccontextmanager
     async def prepared(self) -> AsyncIterator[None]:
-        """Have the database that all others are copies of, while the block runs."""
+        """Keep the template of all databases while the block runs."""
         template = self.name_of(TEMPLATE)
         await self.drop(TEMPLATE)
         await self._execute(f"CREATE DATABASE {template}")
@@ -47,14 +47,14 @@ class Databases:
             await self.drop(TEMPLATE)
 
     async def create(self, run_name: str) -> str:
-        """Make an empty database for a run, removing what there may be of it; return its URL."""
+        """Create an empty database for a run, replacing an old one; return its URL."""
         name, template = self.name_of(run_name), self.name_of(TEMPLATE)
         await self.drop(run_name)
         await self._execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
         return self.url_of(name)
 
     async def drop(self, run_name: str) -> None:
-        """Remove the database of a run if there is one."""
+        """Drop the database of a run if there is one."""
         await self._execute(f"DROP DATABASE IF EXISTS {self.name_of(run_name)} WITH (FORCE)")
 
     def url_of(self, name: str) -> str:
@@ -67,14 +67,14 @@ class Databases:
 
 
 def with_database(url: str, name: str) -> str:
-    """Return a URL with another database."""
+    """Return the URL with another database."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 @contextmanager
 def running_server(directory: Path) -> Iterator[str]:
-    """Run the server of an experiment's directory; give its URL."""
-    # The server may run under an account of its own, which has to pass.
+    """Run the server of an experiment's directory; yield its URL."""
+    # The server may run under another account, which must be able to enter.
     os.chmod(directory, 0o711)
     with EmbeddedServer(directory / DATA_DIRECTORY) as server:
         yield server.url
@@ -87,16 +87,16 @@ POLL_S: Final = 0.05
 
 
 class MiddlewareFailedError(Exception):
-    """A middleware ended or did not answer in time; the message ends with what it wrote."""
+    """A middleware ended or did not answer in time; the message ends with its output."""
 
 
 class NotLocalError(Exception):
-    """PostgreSQL runs where its processes cannot be seen."""
+    """PostgreSQL runs on another machine, where its processes cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The database tier: where it is, and the process that all of its others come from."""
+    """The database tier: its URL, its main process, its settings."""
 
     url: str
     postmaster: int
@@ -105,7 +105,7 @@ class Database:
 
 @contextmanager
 def running_database(directory: Path) -> Iterator[str]:
-    """Start an embedded PostgreSQL with Telesto's schema in `directory`; give its URL."""
+    """Start an embedded PostgreSQL with Telesto's schema in `directory`; yield its URL."""
     with EmbeddedServer(directory) as server:
         schema.upgrade(server.url)
         yield server.url
@@ -160,7 +160,7 @@ async def running_middlewares(
 ) -> AsyncIterator[Middlewares]:
     """Start `count` middlewares with settings from the environment (`TELESTO_...`); stop them at the end.
 
-    What they write goes to `middleware-PORT.log` in `directory`.
+    Their output goes to `middleware-PORT.log` in `directory`.
     """
     middlewares = Middlewares()
     try:
@@ -186,7 +186,7 @@ async def running_middlewares(
 def _environment(
     database_url: str, port: int, admin_port: int, settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of a middleware: nothing of the caller's own Telesto settings goes in."""
+    """Return the environment of a middleware; the caller's own Telesto settings are left out."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")}
     own = {
         "TELESTO_DATABASE_URL": database_url,

@@ -18,12 +18,12 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def tree_cpu_seconds(root: int) -> float:
-    """Return the CPU seconds of a process, its children, and those children that have ended."""
+    """Return the CPU seconds of a process, its children, and the children that have ended."""
     return _seconds(root, _TIMES_WITH_REAPED) + cpu_seconds(children(root))
 
 
 def family_cpu_seconds(root: int) -> float:
-    """Return the CPU seconds of a process, all that descend from it, and those of them that have ended."""
+    """Return the CPU seconds of a process, its descendants, and the descendants that have ended."""
     parents = _parents()
     family, generation = {root}, {root}
     while generation:
@@ -33,33 +33,33 @@ def family_cpu_seconds(root: int) -> float:
 
 
 def children(parent: int) -> list[int]:
-    """Return the processes whose parent this is."""
+    """Return the children of a process."""
     return [pid for pid, its_parent in _parents().items() if its_parent == parent]
 
 
 def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0 when it is gone."""
+    """Return the parent of a process; 0 if it is gone."""
     fields = _fields(pid)
     return int(fields[_PARENT]) if fields else 0
 
 
 def private_bytes(pid: int) -> int:
-    """Return the memory that a process shares with no other; 0 when it is gone."""
+    """Return the memory that a process shares with no other; 0 if it is gone."""
     return _status_bytes(pid, "RssAnon")
 
 
 def shared_bytes(pid: int) -> int:
-    """Return the shared memory that a process has touched; 0 when it is gone."""
+    """Return the shared memory that a process has touched; 0 if it is gone."""
     return _status_bytes(pid, "RssShmem")
 
 
 def peak_resident_bytes(pid: int) -> int:
-    """Return the most resident memory that a process has had so far; 0 when it is gone."""
+    """Return the peak resident memory of a process; 0 if it is gone."""
     return _status_bytes(pid, "VmHWM")
 
 
 def raise_open_files(wanted: int) -> int:
-    """Raise the limit of open files for this process and what it starts; return what was reached."""
+    """Raise the limit of open files for this process and its children; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= wanted:
         return soft
@@ -71,13 +71,13 @@ def raise_open_files(wanted: int) -> int:
 
 
 def _parents() -> dict[int, int]:
-    """Return the parent of each process that there is."""
+    """Return the parent of each process."""
     pids = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
     return {pid: parent_of(pid) for pid in pids}
 
 
 def _fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the command; empty when the process is gone."""
+    """Return the fields of /proc/PID/stat after the command; empty if the process is gone."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -86,7 +86,7 @@ def _fields(pid: int) -> list[str]:
 
 
 def _status_bytes(pid: int, name: str) -> int:
-    """Return a size in /proc/PID/status, which counts in KiB."""
+    """Return a size from /proc/PID/status, which counts in KiB."""
     try:
         lines = (_PROC / str(pid) / "status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
