@@ -1,4 +1,4 @@
-"""What is wrong with an installed schema: functions that differ, rows that contradict each other.
+"""Checks of an installed schema: functions that differ, rows that contradict each other.
 
-It imports `install`. Begin with `findings`.
+It imports `install`. Begin with `findings`; the statements are in SQL files beside it.
 """
