@@ -1,4 +1,4 @@
-"""Notes what a database is that was restored or moved: one in an earlier state, or the same one elsewhere."""
+"""Records that a database was restored to an earlier state, or moved unchanged."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import psycopg
 
 from telesto.db.install.place import keep_place, read_places
 
-#: A middleware that gave a sign of life so short ago may live; the default of its own `heartbeat_timeout_s`.
+#: A middleware with a more recent heartbeat may be alive; the default of its own `heartbeat_timeout_s`.
 ALIVE_S = 6.0
 
-# Middlewares name their connections; one whose sign of life cannot come through is found by them.
+# Middlewares name their connections, which reveal one whose heartbeat cannot get through.
 CONNECTIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE 'telesto %' AND pid <> pg_backend_pid()
 """
-# The clock may have been put back too: a sign of life from the future says nothing.
+# The clock may have been set back too: a heartbeat from the future proves nothing.
 ALIVE = """
 SELECT address FROM telesto.middlewares
 WHERE heartbeat_at BETWEEN clock_timestamp() - make_interval(secs => %s) AND clock_timestamp() ORDER BY 1
@@ -47,12 +47,10 @@ class Renewal:
 
 
 def note_move(url: str) -> bool:
-    """Note that the data is complete where it is now; return whether that was not known.
+    """Record that the data is complete at its current place; return whether that was new.
 
-    It keeps its identity, so that clients in doubt believe what it says. Needs the rights of the
-    schema's owner.
-
-    Raises what `renew_incarnation` raises.
+    The database keeps its identity, so clients in doubt trust its answers. Needs the rights of the schema's
+    owner. Raises what `renew_incarnation` raises.
     """
     with _at_rest(url) as connection:
         places = read_places(connection)
@@ -64,12 +62,12 @@ def note_move(url: str) -> bool:
 
 
 def renew_incarnation(url: str) -> Renewal:
-    """Give the database a new identity, and forget the middlewares of the time before.
+    """Give the database a new identity, and forget the earlier middlewares.
 
-    Clients that knew the database by its old identity no longer take what it says, or does not say, about
-    their requests for the truth. Needs the rights of the schema's owner.
+    Clients that knew the old identity no longer trust the database's answers about their requests. Needs the
+    rights of the schema's owner.
 
-    Raises MiddlewaresAliveError, NotInstalledError, or psycopg.Error when the database refuses.
+    Raises MiddlewaresAliveError, NotInstalledError, or psycopg.Error if the database refuses.
     """
     with _at_rest(url) as connection:
         renewed = connection.execute(RENEW).fetchone()
@@ -83,12 +81,12 @@ def renew_incarnation(url: str) -> Renewal:
 
 @contextmanager
 def _at_rest(url: str) -> Iterator[psycopg.Connection]:
-    """Give a transaction in which no middleware is there, and none comes before its end."""
+    """Yield a transaction without middlewares: none is alive, and none can register before its end."""
     with psycopg.connect(url) as connection, connection.transaction():
         row = connection.execute("SELECT to_regclass('telesto.installation') IS NULL").fetchone()
         if row is None or row[0]:
             raise NotInstalledError("there is no Telesto in this database")
-        # None registers from here to the commit.
+        # No middleware can register from here to the commit.
         connection.execute("LOCK TABLE telesto.middlewares IN SHARE ROW EXCLUSIVE MODE")
         _require_rest(connection)
         yield connection
@@ -98,7 +96,7 @@ def _require_rest(connection: psycopg.Connection) -> None:
     alive = ", ".join(address for (address,) in connection.execute(ALIVE, (ALIVE_S,)))
     if alive:
         raise MiddlewaresAliveError(
-            f"middlewares are at work, or were less than {ALIVE_S:g} s ago: {alive}; stop them first"
+            f"middlewares run, or ran less than {ALIVE_S:g} s ago: {alive}; stop them first"
         )
     row = connection.execute(CONNECTIONS.encode()).fetchone()
     if row is not None and row[0]:

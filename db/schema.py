@@ -1,7 +1,8 @@
-"""The database's schema: bring it up to date, say where it stands, find what is wrong with it.
+"""The database's schema: upgrade it, show its state, check it.
 
-All functions take a PostgreSQL URL (`postgresql://...`, several hosts and libpq parameters included), are
-synchronous and open their own connection; of several hosts it is the primary, unless the URL says otherwise.
+All functions take a PostgreSQL URL (`postgresql://...`, with several hosts and libpq parameters), are
+synchronous and open their own connection; of several hosts they use the primary, unless the URL says
+otherwise.
 """
 
 from dataclasses import dataclass
@@ -32,45 +33,45 @@ __all__ = [
     "upgrade",
 ]
 
-# Two upgrades of one database take turns. Class 0 of the advisory keys; the procedures use 1 to 3.
+# Upgrades of one database exclude each other. Class 0 of the advisory keys; the procedures use 1 to 3.
 UPGRADE_LOCK = 0x54_4C_53_54
-# By its key, because a schema that is too old lacks the column.
+# As JSON, because an old schema lacks the column.
 INSTALLATION = """
 SELECT checksum, edition, serves, (to_jsonb(installation) ->> 'max_body_bytes')::int FROM telesto.installation
 """
 
-#: The oldest PostgreSQL that the procedures work on, as `server_version_num` tells it.
+#: The oldest supported PostgreSQL, as in `server_version_num`.
 OLDEST_SERVER = 15_00_00
-#: The one encoding in which every text that a client sends can be stored, and comes back the same.
+#: The only encoding that can store every text of a client unchanged.
 ENCODING = "UTF8"
 SERVER = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')"
-# Whoever may register a middleware may do the rest of its work: the grants are given together.
+# A user who may register a middleware has all its rights: they are granted together.
 MAY_SERVE = """
 SELECT current_user::text, coalesce(bool_and(has_function_privilege(oid, 'EXECUTE')), true)
 FROM pg_proc WHERE pronamespace = 'telesto'::regnamespace AND proname = 'register_middleware'
 """
 
 RESTORED = (
-    "the data is not where it was (another server, or other tables): run `telesto db restored`; only if it "
-    "was moved with all that there was (pg_upgrade, or a dump made when nothing was at work any more), "
+    "the data is at another place (another server, or other tables): run `telesto db restored`; only if it "
+    "was moved completely (pg_upgrade, or a dump made when no middleware was running), run "
     "`telesto db restored --moved`"
 )
 
 
 class SchemaError(Exception):
-    """The database, or the schema in it, does not fit this release."""
+    """The database, or its schema, does not match this release."""
 
 
 class UnfitServerError(SchemaError):
-    """No schema can be made here: PostgreSQL is too old, or the database's encoding is not UTF8."""
+    """The server cannot hold the schema: PostgreSQL is too old, or the encoding is not UTF8."""
 
 
 class NoRightsError(SchemaError):
-    """The user may not do a middleware's work."""
+    """The user lacks the rights of a middleware."""
 
 
 class RestoredError(SchemaError):
-    """The data is not where it was, and nobody has said whether it is complete."""
+    """The data is at another place, and the user has not said whether it is complete."""
 
 
 class SchemaTooOldError(SchemaError):
@@ -83,11 +84,11 @@ class SchemaTooNewError(SchemaError):
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Where a database stands, and what this release would make of it.
+    """The state of a database, compared with this release.
 
-    `revision` and `checksum` are None, `edition` and `serves` 0, before the first upgrade.
-    `max_body_bytes` is the longest body that may be put from SQL, None where there is no such bound.
-    `elsewhere` tells that the data was restored or moved, and that nobody has said yet which of them.
+    `revision` and `checksum` are None, `edition` and `serves` 0, before the first upgrade. `max_body_bytes`
+    is the longest body that may be put from SQL, None without a limit. `elsewhere` means that the data was
+    restored or moved, and that the user has not said which.
     """
 
     revision: str | None
@@ -107,7 +108,7 @@ class SchemaStatus:
 
     @property
     def newer(self) -> bool:
-        """Whether a later release than this one has upgraded the database."""
+        """Whether a later release has upgraded the database."""
         unknown = self.revision is not None and self.revision not in known_revisions()
         return unknown or self.edition > self.expected_edition
 
@@ -121,7 +122,7 @@ class SchemaStatus:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeReport:
-    """What an upgrade did; `changed` is about migrations and procedures, `roles` tells of rights."""
+    """The result of an upgrade: `changed` covers migrations and procedures, `roles` the rights."""
 
     changed: bool
     revision_before: str | None
@@ -135,14 +136,14 @@ class UpgradeReport:
 def upgrade(url: str) -> UpgradeReport:
     """Apply the migrations, then install this release's procedures in one transaction.
 
-    Safe to repeat and to run at the same time from several places. Raises SchemaTooNewError, and changes
-    nothing, when a later release has been here, and RestoredError when the data was restored or moved and
-    nobody has said so; UnfitServerError; psycopg.Error when the database refuses.
+    Safe to repeat and to run concurrently. Raises SchemaTooNewError, and changes nothing, if a later release
+    has upgraded the database; RestoredError if the data was restored or moved and the user has not said
+    which; UnfitServerError; psycopg.Error if the database refuses.
     """
     manifest = load_manifest()
     with psycopg.connect(for_writing(url)) as guard:
         _require_fit_server(guard)
-        # Held by a transaction that does nothing else, so that a transaction pooler keeps it too.
+        # A transaction that does nothing else holds the lock, so that it works with a transaction pooler too.
         guard.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
         with psycopg.connect(for_writing(url), autocommit=True) as connection:
             before = _read_status(connection, manifest)
@@ -162,7 +163,7 @@ def upgrade(url: str) -> UpgradeReport:
 
 
 def current(url: str) -> SchemaStatus:
-    """Tell where the database stands; reads only."""
+    """Return the state of the database; reads only."""
     with psycopg.connect(for_writing(url), autocommit=True) as connection:
         return _read_status(connection, load_manifest())
 
@@ -191,9 +192,9 @@ def require_current(url: str) -> SchemaStatus:
 
 
 def check(url: str) -> list[Problem]:
-    """Compare the installed functions with this release and verify what must hold between the tables.
+    """Compare the installed functions with this release and check the contents of the tables.
 
-    Reads every row that waits, in one snapshot: meant for administration, not for a health probe.
+    It reads all waiting rows in one snapshot: for administration, not for a health probe.
     """
     manifest = load_manifest()
     with psycopg.connect(for_writing(url), autocommit=True) as connection:
@@ -207,7 +208,7 @@ def check(url: str) -> list[Problem]:
 
 
 def _require_fit_server(connection: psycopg.Connection) -> None:
-    """Raise UnfitServerError for a server or a database that this release cannot work on."""
+    """Raise UnfitServerError for a server or a database that this release cannot use."""
     row = connection.execute(SERVER).fetchone()
     assert row is not None
     version, encoding = row
@@ -223,7 +224,7 @@ def _require_fit_server(connection: psycopg.Connection) -> None:
 
 
 def _require_rights(connection: psycopg.Connection, status: SchemaStatus) -> None:
-    """Raise NoRightsError for a user who may look at the schema, but not work with it."""
+    """Raise NoRightsError for a user who may see the schema, but not use it."""
     if status.revision is None:
         return
     row = connection.execute(MAY_SERVE).fetchone()

@@ -1,7 +1,7 @@
-"""The operating system account that PostgreSQL runs as: the caller's own, or a stand-in for root.
+"""The operating system account that PostgreSQL runs as: the caller's own, or a replacement for root.
 
 PostgreSQL refuses to run as root. A service started by root therefore runs it as the account that owns the
-data, or for new data as the system account ``telesto``, created when it is missing.
+data, or for new data as the system account ``telesto``, which it creates if necessary.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ def _exists(name: str) -> bool:
 
 
 def give(path: Path, account: Account) -> None:
-    """Make `account` the owner of a file or directory; does nothing when it already is."""
+    """Make `account` the owner of a file or directory, if it is not yet."""
     found = path.stat()
     if (found.st_uid, found.st_gid) != (account.uid, account.gid):
         os.chown(path, account.uid, account.gid)
 
 
 def let_pass(directory: Path, account: Account) -> None:
-    """Let `account` pass through `directory` and its parents: search permission, only where it is missing.
+    """Let `account` pass through `directory` and its parents, by search permission where it is missing.
 
-    Only root ever needs this: an ordinary user's PostgreSQL has the user's own rights.
+    Only root needs this: an ordinary user's PostgreSQL has the user's own rights.
     """
     if os.geteuid() != 0:
         return
@@ -92,7 +92,7 @@ def let_pass(directory: Path, account: Account) -> None:
         found = step.stat()
         if not _may_search(found, account):
             os.chmod(step, stat.S_IMODE(found.st_mode) | stat.S_IXOTH)
-            _log.warning("gave others search permission on %s, which PostgreSQL has to pass through", step)
+            _log.warning("gave others search permission on %s, because PostgreSQL must pass through it", step)
 
 
 def _may_search(found: os.stat_result, account: Account) -> bool:

@@ -1,7 +1,7 @@
-"""A file that is there to be removed: when others have filled the disk, PostgreSQL can go on.
+"""A file that reserves space: when the disk is full, it is removed so that PostgreSQL can continue.
 
 PostgreSQL needs space for reading a queue too, for its log and for the rows that it writes; without any it
-cannot even start. What the file has held is enough to take messages out, after which there is more.
+cannot even start. The space of this file is enough to take messages out, which frees more.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from contextlib import suppress
 from pathlib import Path
 
 SIZE_BYTES = 64 * 1024 * 1024
-#: A small disk gives no more than this part of itself.
+#: On a small disk the file takes at most this part of it (1 / PART_OF_DISK).
 PART_OF_DISK = 10
-#: The file is made when so many times its size are free.
+#: The file is created if this many times its size is free.
 PLENTY = 4
 
 
 class Ballast:
-    """The file at `path`, made and removed as the disk demands."""
+    """The file at `path`, created and removed as the disk fills."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def release(self) -> bool:
-        """Remove the file when the disk is full; tell whether that was so."""
-        # Nothing depends on the file, and what is wrong with the disk shows elsewhere.
+        """Remove the file if the disk is full; tell whether it was."""
+        # Nothing depends on the file, and problems of the disk show elsewhere.
         with suppress(OSError):
             free, size = self._look()
             if free < size // 2 and self._path.exists():
@@ -34,7 +34,7 @@ class Ballast:
         return False
 
     def adjust(self) -> bool:
-        """The same; make the file when there is plenty."""
+        """The same; also create the file if there is plenty of space."""
         if self.release():
             return True
         with suppress(OSError):
@@ -44,7 +44,7 @@ class Ballast:
         return False
 
     def _look(self) -> tuple[int, int]:
-        """How much is free, and how large the file should be."""
+        """The free space, and the size that the file should have."""
         found = os.statvfs(self._path.parent)
         size = min(SIZE_BYTES, found.f_blocks * found.f_frsize // PART_OF_DISK)
         return found.f_bavail * found.f_frsize, size

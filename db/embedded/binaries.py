@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, and how one of them is run to its end."""
+"""The location of PostgreSQL's programs, and how to run one to its end."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ class Binaries:
 
 
 def find_binaries(directory: Path | None = None) -> Binaries:
-    """Find PostgreSQL's programs in `directory`, or the newest ones that the installed wheel brings.
+    """Find PostgreSQL's programs in `directory`, or the newest ones of the installed wheel.
 
-    Raises:
-        BinariesMissingError: they are not there, or do not run on this machine.
+    Raises BinariesMissingError if they do not exist, or do not run on this machine.
     """
     place = directory if directory is not None else package_directories()[-1]
     program = place / "postgres"
@@ -44,10 +43,9 @@ def find_binaries(directory: Path | None = None) -> Binaries:
 
 
 def package_directories() -> list[Path]:
-    """Return the directories of the programs that the installed wheel brings, the newest release last.
+    """Return the directories of the installed wheel's programs, the newest release last.
 
-    Raises:
-        BinariesMissingError: there are none.
+    Raises BinariesMissingError if there are none.
     """
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -79,7 +77,7 @@ def _major_version(program: Path) -> int:
 
 
 def launch_command(account: Account, program: str, arguments: list[str]) -> list[str]:
-    """Return the command line that runs a program as `account`, ended by SIGINT when its starter ends."""
+    """Return the command line that runs a program as `account`; SIGINT ends it when its parent ends."""
     command = [sys.executable, "-I", "-S", launcher.__file__]
     return [*command, str(os.getpid()), str(account.uid), str(account.gid), program, *arguments]
 
@@ -93,7 +91,7 @@ def clean_environment() -> dict[str, str]:
 def run_program(
     account: Account, program: str, arguments: list[str], statements: str = ""
 ) -> tuple[bool, str]:
-    """Run a program to its end, with `statements` as its input; return (succeeded, what it wrote)."""
+    """Run a program to its end, with `statements` as its input; return (succeeded, output)."""
     done = subprocess.run(
         launch_command(account, program, arguments),
         input=statements,

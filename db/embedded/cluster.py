@@ -1,8 +1,8 @@
-"""The files of the embedded server: its data directory, made once, checked at every start.
+"""The files of the embedded server: its data directory, created once and checked at every start.
 
-Layout of a data directory: ``postgresql/`` (the cluster, owned by the account PostgreSQL runs as), ``log/``
-(PostgreSQL's log), ``password``, ``port`` (of the last run), ``owner.lock``, ``start.log`` (what PostgreSQL
-wrote before it opened its log).
+Layout of a data directory: ``postgresql/`` (the cluster, owned by the account that PostgreSQL runs as),
+``log/`` (PostgreSQL's log), ``password``, ``port`` (of the last run), ``owner.lock``, ``start.log``
+(PostgreSQL's output before it opened its log).
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from pathlib import Path
 
 from telesto.db.embedded.account import Account, account_for, give, let_pass
 from telesto.db.embedded.binaries import Binaries, run_program
-from telesto.db.embedded.errors import (
-    DataDirectoryError,
-    DataDirectoryVersionError,
-    StartFailedError,
-)
+from telesto.db.embedded.errors import DataDirectoryError, DataDirectoryVersionError, StartFailedError
 from telesto.db.embedded.settings import add_includes
 
 SUPERUSER = "telesto"
@@ -30,7 +26,7 @@ LOCALE_PROVIDER_SINCE = 17
 
 
 class DataDirectory:
-    """One data directory: its paths, and what is kept in them."""
+    """One data directory: its paths and their content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +38,7 @@ class DataDirectory:
 
     @property
     def initialised(self) -> bool:
-        """Tell whether the cluster has been made."""
+        """Tell whether the cluster exists."""
         return (self.cluster / "PG_VERSION").is_file()
 
     @property
@@ -60,10 +56,9 @@ class DataDirectory:
         return int(text) if text.isdigit() else None
 
     def create(self) -> None:
-        """Make the directory if it is missing and see that this process may write to it.
+        """Create the directory if necessary, and check that this process may write to it.
 
-        Raises:
-            DataDirectoryError: it cannot be made or written.
+        Raises DataDirectoryError if it cannot be created or written.
         """
         try:
             if not self.path.exists():
@@ -80,10 +75,9 @@ class DataDirectory:
             )
 
     def account(self) -> Account:
-        """Return the account that PostgreSQL runs as here, and let it reach the cluster.
+        """Return the account that PostgreSQL runs as here, and give it access to the cluster.
 
-        Raises:
-            DataDirectoryError: the cluster belongs to somebody else.
+        Raises DataDirectoryError if the cluster belongs to another user.
         """
         found = (self.cluster if self.cluster.exists() else self.path).stat()
         account = account_for(found.st_uid, found.st_gid)
@@ -95,21 +89,17 @@ class DataDirectory:
         return account
 
     def check_version(self, binaries: Binaries) -> None:
-        """See that the cluster was made by the major version at hand.
-
-        Raises:
-            DataDirectoryVersionError: it was not.
-        """
+        """Raise DataDirectoryVersionError unless the cluster has the installed major version."""
         found = (self.cluster / "PG_VERSION").read_text().strip()
         if found != str(binaries.major):
             raise DataDirectoryVersionError(self.path, found, binaries.major)
 
     def initialise(self, binaries: Binaries, account: Account) -> None:
-        """Make the cluster beside its place and move it there whole, so that a crash leaves none or all.
+        """Create the cluster in a temporary directory and rename it, so that a crash leaves none or all of
+        it.
 
-        Raises:
-            DataDirectoryError: not enough space.
-            StartFailedError: PostgreSQL's own programs failed.
+        Raises DataDirectoryError if there is not enough space, StartFailedError if PostgreSQL's own programs
+        fail.
         """
         self._require_space()
         for unfinished in self.path.glob("postgresql.new-*"):
@@ -128,10 +118,9 @@ class DataDirectory:
             raise
 
     def renew_password(self, binaries: Binaries, account: Account) -> None:
-        """Give the superuser a new password where the password file was lost; the server must be down.
+        """Set a new superuser password after the loss of the password file; the server must be stopped.
 
-        Raises:
-            StartFailedError: PostgreSQL refused.
+        Raises StartFailedError if PostgreSQL refuses.
         """
         self._write_password(account)
         statement = f"ALTER ROLE {SUPERUSER} PASSWORD '{self.password}'"
@@ -148,7 +137,7 @@ class DataDirectory:
             file.write(secrets.token_urlsafe(32) + "\n")
             file.flush()
             os.fsync(descriptor)
-        # initdb reads it with that account's rights.
+        # initdb reads the file as that account.
         give(self.password_file, account)
 
     def _run_initdb(self, binaries: Binaries, account: Account, fresh: Path) -> None:
@@ -163,7 +152,7 @@ class DataDirectory:
             "--no-instructions",
         ]
         if binaries.major >= LOCALE_PROVIDER_SINCE:
-            # One order and one set of character classes on every machine and after every upgrade.
+            # Sort order and character classes are the same on every machine and after every upgrade.
             options += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         succeeded, output = run_program(account, binaries.program("initdb"), options)
         if not succeeded:
@@ -178,18 +167,18 @@ class DataDirectory:
             )
 
     def prepare_log(self, account: Account) -> None:
-        """Make the directory of PostgreSQL's log and keep only its newest files."""
+        """Create the directory of PostgreSQL's log and keep only its newest files."""
         self.log_dir.mkdir(mode=0o700, exist_ok=True)
         give(self.log_dir, account)
         self.prune_log()
 
     def prune_log(self) -> None:
-        """Remove the oldest files of the log beyond those to keep."""
+        """Remove the oldest files of the log."""
         for path in self._log_files()[:-LOG_FILES_KEPT]:
             path.unlink(missing_ok=True)
 
     def last_log_lines(self) -> list[str]:
-        """Return the end of what the server said since it was last started."""
+        """Return the end of the server's output since its last start."""
         text = _read(self.start_log)
         newest = self._log_files()[-1:]
         if newest and newest[0].stat().st_mtime >= self.start_log.stat().st_mtime:
@@ -201,11 +190,7 @@ class DataDirectory:
 
 
 def single_user(binaries: Binaries, account: Account, cluster: Path, statement: str, database: str) -> None:
-    """Execute one statement without a server.
-
-    Raises:
-        StartFailedError: it failed.
-    """
+    """Execute one statement without a server. Raises StartFailedError if it fails."""
     arguments = ["--single", "-D", str(cluster), "-c", "log_min_error_statement=panic", database]
     succeeded, output = run_program(account, binaries.program("postgres"), arguments, statement + "\n")
     if not succeeded or "ERROR:" in output:
@@ -213,7 +198,7 @@ def single_user(binaries: Binaries, account: Account, cluster: Path, statement: 
 
 
 def last_lines(text: str) -> list[str]:
-    """Return the last lines of a log's text, as many as an error shows."""
+    """Return the last lines of a log's text, for an error message."""
     return [line for line in text.splitlines() if line.strip()][-LOG_LINES_SHOWN:]
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with the embedded PostgreSQL, one exception per thing that a user can do about it."""
+"""The errors of the embedded PostgreSQL, one exception for each possible action of the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class BinariesMissingError(EmbeddedServerError):
 
 
 class DataDirectoryError(EmbeddedServerError):
-    """The data directory cannot be used as it is: not writable, of another owner, no space left."""
+    """The data directory cannot be used: it is not writable, has another owner, or is full."""
 
     def __init__(self, data_dir: Path, problem: str) -> None:
         super().__init__(f"data directory {data_dir}: {problem}")
@@ -22,7 +22,7 @@ class DataDirectoryError(EmbeddedServerError):
 
 
 class DataDirectoryInUseError(DataDirectoryError):
-    """Another process owns the data directory; `pid` is that process (None if it left no trace)."""
+    """Another process owns the data directory; `pid` is that process (None if unknown)."""
 
     def __init__(self, data_dir: Path, pid: int | None) -> None:
         holder = f"process {pid}" if pid is not None else "another process"
@@ -31,7 +31,7 @@ class DataDirectoryInUseError(DataDirectoryError):
 
 
 class DataDirectoryVersionError(DataDirectoryError):
-    """The data directory was made by another major version of PostgreSQL than the one installed."""
+    """The data directory was created by another major version of PostgreSQL."""
 
     def __init__(self, data_dir: Path, found: str, wanted: int) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class DataDirectoryVersionError(DataDirectoryError):
 
 
 class StartFailedError(EmbeddedServerError):
-    """PostgreSQL did not start; the message ends with the last lines that it logged."""
+    """PostgreSQL did not start; the message ends with the last lines of its log."""
 
     def __init__(self, problem: str, log_lines: list[str]) -> None:
         shown = "\n".join(f"  {line}" for line in log_lines) or "  (nothing was logged)"

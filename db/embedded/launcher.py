@@ -1,8 +1,8 @@
-"""Becomes one of PostgreSQL's programs: gives up root, ties its life to the caller's, then executes it.
+"""Becomes one of PostgreSQL's programs: drops root, arranges to end with the caller, then executes it.
 
-Run as a script in an interpreter of its own (``python -I -S launcher.py owner uid gid program
-arguments...``), since Python code between fork and exec is not safe in a process with threads. It imports
-nothing of Telesto, and no more of the standard library than it needs: it stands in the way of every start.
+It runs as a script in its own interpreter (``python -I -S launcher.py owner uid gid program arguments...``),
+because Python code between fork and exec is not safe in a process with threads. It imports nothing of
+Telesto, and as little of the standard library as possible, because it delays every start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PRIVATE_UMASK = 0o077
 
 
 def become(uid: int, gid: int) -> None:
-    """Give up root for the account given; does nothing if this process already runs as `uid`."""
+    """Switch from root to the given account, unless this process already runs as `uid`."""
     if os.geteuid() == uid:
         return
     os.setgroups([])
@@ -26,9 +26,9 @@ def become(uid: int, gid: int) -> None:
 
 
 def die_with(owner: int) -> None:
-    """Have the kernel send SIGINT (a fast shutdown for PostgreSQL) when the thread that started us ends.
+    """Let the kernel send SIGINT (a fast shutdown for PostgreSQL) when the thread that started us ends.
 
-    Called after `become`, because the kernel forgets the request when the credentials change.
+    It must follow `become`, because the kernel cancels the request when the credentials change.
     """
     if sys.platform != "linux":
         return
@@ -40,7 +40,7 @@ def die_with(owner: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Execute the program named by the arguments; comes back only by an exception."""
+    """Execute the program named by the arguments; returns only by an exception."""
     owner, uid, gid, program, *rest = arguments
     become(int(uid), int(gid))
     die_with(int(owner))

@@ -1,4 +1,4 @@
-"""One owner per data directory: a lock file that the kernel frees with its holder, however that ends."""
+"""One owner for each data directory: a lock file that the kernel releases when its holder ends."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Take the lock without waiting.
 
-        Raises:
-            DataDirectoryInUseError: somebody else (also in this process) holds it.
-            DataDirectoryError: the lock file is another user's.
+        Raises DataDirectoryInUseError if another holder (also in this process) has it, DataDirectoryError if
+        the lock file belongs to another user.
         """
         descriptor = self._open()
         try:
@@ -46,12 +45,12 @@ class DirectoryLock:
             ) from error
 
     def release(self) -> None:
-        """Give the lock up; does nothing when it is not held."""
+        """Release the lock if it is held."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
         os.ftruncate(descriptor, 0)
-        # Said aloud rather than left to close: a forked child may still have the descriptor open.
+        # Unlocked explicitly: a forked child may still have the descriptor open.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""The server process of the embedded PostgreSQL: started, watched and ended."""
+"""The server process of the embedded PostgreSQL: started, watched and stopped."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ORPHANS_GRACE_S = 5.0
 class Postmaster:
     """A running postmaster and the thread that started it.
 
-    The kernel ends the postmaster when the *thread* that started it ends. So the thread is our own and lives
-    as long as the postmaster or this process, whatever thread asks for the server.
+    The kernel ends the postmaster when the *thread* that started it ends. So a separate thread starts it and
+    lives as long as the postmaster or this process, whichever thread uses the server.
     """
 
     def __init__(self, command: list[str], start_log: Path, housekeeping: Callable[[], None]) -> None:
@@ -38,11 +38,7 @@ class Postmaster:
         self._process: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> None:
-        """Start the process and return as soon as it exists.
-
-        Raises:
-            OSError: it could not be created.
-        """
+        """Start the process and return as soon as it exists. Raises OSError if it cannot be created."""
         threading.Thread(target=self._hold, name="telesto-postmaster", daemon=True).start()
         self._spawned.wait()
         if self._failure is not None:
@@ -64,7 +60,7 @@ class Postmaster:
         return self._exited.wait(timeout_s)
 
     def shut_down(self) -> None:
-        """End the server: fast (open transactions roll back), then without a checkpoint, then by force."""
+        """Stop the server: fast (open transactions roll back), then without a checkpoint, then by force."""
         for signal_number, patience_s in _ESCALATION:
             self._send(signal_number)
             if self._exited.wait(patience_s):
@@ -88,7 +84,7 @@ class Postmaster:
         self._exited.set()
 
     def _create(self, log: int) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C at a terminal is for the owner, who then ends PostgreSQL in its time.
+        # A separate session: Ctrl-C at a terminal goes to the owner, which then stops PostgreSQL.
         return subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
@@ -121,11 +117,11 @@ _ESCALATION = (
 
 
 def end_leftovers(cluster: Path) -> None:
-    """End what is left of a server on `cluster` whose owner is gone, and its stale pid file.
+    """End the rest of a server on `cluster` whose owner is gone, and remove its stale pid file.
 
-    The caller holds the directory's lock, so a server that still runs here belongs to nobody. It may be on
-    its way down already, or have lost its postmaster, and its address and settings may not be ours: it is
-    ended, not adopted.
+    The caller holds the directory's lock, so a server that still runs here has no owner. It may be shutting
+    down already, or have lost its postmaster, and its address and settings may differ: it is ended, not
+    reused.
     """
     pid_file = cluster / "postmaster.pid"
     postmaster = postmaster_pid(cluster)
@@ -152,16 +148,16 @@ def pid_file_lines(cluster: Path) -> list[str]:
 
 
 def is_ready(cluster: Path) -> bool:
-    """Tell whether the server on `cluster` accepts connections, as its pid file says."""
+    """Tell whether the server on `cluster` accepts connections, by its pid file."""
     lines = pid_file_lines(cluster)
     return len(lines) >= 8 and lines[7].strip() == "ready"
 
 
 def _forget_reused_pid(pid_file: Path) -> None:
-    """Remove a pid file whose number another program got since, as happens in containers with few processes.
+    """Remove a pid file whose number belongs to another program now, as happens in small containers.
 
-    PostgreSQL itself would take that program for its server and refuse to start. Where nobody has the number,
-    the file stays: PostgreSQL judges it better than we could, by the shared memory that it names.
+    PostgreSQL itself would take that program for its server and refuse to start. If no process has the
+    number, the file stays: PostgreSQL judges it better, by the shared memory that it names.
     """
     pid = postmaster_pid(pid_file.parent)
     if pid is not None and _exists(pid):
@@ -177,7 +173,7 @@ def _end_postmaster(pid: int, cluster: Path) -> None:
 
 
 def _end_orphans(cluster: Path) -> None:
-    """Wait for backends that outlive their postmaster (they notice soon), then end them by force."""
+    """Wait for backends without a postmaster (they notice soon), then end them by force."""
     if _wait_until(lambda: not _server_processes(cluster), ORPHANS_GRACE_S):
         return
     for pid in _server_processes(cluster):
@@ -192,10 +188,10 @@ def _server_processes(cluster: Path) -> list[int]:
 
 
 def _is_server(pid: int, cluster: Path) -> bool:
-    """Tell whether a process belongs to a server on `cluster`, which works in that directory.
+    """Tell whether a process belongs to a server on `cluster`, by its working directory.
 
-    Where the working directory is hidden (another account's, without the right to trace it), the postmaster
-    can still be told by its command line.
+    If the working directory is hidden (another account's, without the right to trace it), the command line
+    still identifies the postmaster.
     """
     try:
         return os.readlink(f"/proc/{pid}/cwd") == str(cluster)

@@ -1,8 +1,8 @@
-"""An embedded PostgreSQL: a server of one's own in a data directory, started and stopped with its owner.
+"""An embedded PostgreSQL: a private server in a data directory, started and stopped with its owner.
 
-It listens on 127.0.0.1 only, by TCP (a hung client can be told only there, by ``tcp_user_timeout``), with a
-generated password. It needs no administration: the directory is made at the first start, a crash of the owner
-or the machine is repaired at the next. Linux only.
+It listens on 127.0.0.1 only, by TCP (only there ``tcp_user_timeout`` detects a hung client), with a generated
+password. It needs no administration: the first start creates the directory, and the next start repairs the
+effects of a crash of the owner or the machine. Linux only.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ __all__ = [
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 300.0
 START_ATTEMPTS = 3
-# What a second try may mend: the port was taken between our look and PostgreSQL's, or a backend of a killed
-# server had not noticed yet that it is alone.
+# A second attempt may succeed: the port was taken between our check and PostgreSQL's, or a backend of a
+# killed server had not noticed its end yet.
 _PASSING_TROUBLE = ("could not create any TCP/IP sockets", "pre-existing shared memory block")
 
 
 class EmbeddedServer:
     """A PostgreSQL server in `data_dir`, owned by this process.
 
-    The server ends with its owner, also when that is killed. All methods block (a first start takes some
+    The server ends with its owner, even if that is killed. All methods block (a first start takes some
     seconds, a later one less than one) and may be called from any thread, e.g. by ``asyncio.to_thread``.
 
     Args:
-        data_dir: made if missing; one owner at a time.
+        data_dir: created if necessary; one owner at a time.
         binaries: directory of PostgreSQL's programs; by default those of the installed wheel.
-        settings: PostgreSQL settings that replace Telesto's own (the user's ``user.conf`` wins over both).
-        start_timeout_s: how long the server may take to start, recovery after a crash included.
+        settings: PostgreSQL settings that replace Telesto's own (the user's ``user.conf`` overrides both).
+        start_timeout_s: how long the server may take to start, including recovery after a crash.
     """
 
     def __init__(
@@ -115,18 +115,18 @@ class EmbeddedServer:
 
     @property
     def running(self) -> bool:
-        """Tell whether this object's server runs."""
+        """Tell whether the server runs."""
         return self._postmaster is not None and self._postmaster.running
 
     @property
     def pid(self) -> int | None:
-        """Return the process id of the postmaster; None when it does not run."""
+        """Return the process id of the postmaster; None if it does not run."""
         return self._postmaster.pid if self._postmaster is not None and self._postmaster.running else None
 
     def start(self) -> None:
-        """Start the server and return when it accepts connections; does nothing while it runs.
+        """Start the server unless it runs, and return when it accepts connections.
 
-        May be called again after the server ended by itself or by `stop`; it keeps its port where it can.
+        It may be called again after the server ended by itself or by `stop`; it keeps its port if possible.
 
         Raises:
             BinariesMissingError: PostgreSQL is not installed.
@@ -145,9 +145,9 @@ class EmbeddedServer:
                 raise
 
     def stop(self) -> None:
-        """Stop the server (open transactions roll back) and free the directory; does nothing when stopped.
+        """Stop the server (open transactions roll back) and release the directory.
 
-        In a forked child of the owner it does nothing: the server is the parent's.
+        In a forked child of the owner it does nothing: the server belongs to the parent.
         """
         if self._owner != os.getpid():
             return
@@ -155,9 +155,9 @@ class EmbeddedServer:
             self._let_go()
 
     def mind_disk(self) -> bool:
-        """Keep some space in hand; return True when the disk was full and PostgreSQL was given it.
+        """Reserve some space on the disk; return True if the disk was full and PostgreSQL got that space.
 
-        To be called every second or so.
+        To be called about once a second.
         """
         return self._ballast.adjust()
 
@@ -174,7 +174,7 @@ class EmbeddedServer:
         if self._owner is not None:
             return
         self._files.create()
-        # On a full disk not even the lock's file could be written.
+        # On a full disk not even the lock file could be written.
         self._ballast.release()
         self._lock.acquire()
         self._owner = os.getpid()
@@ -238,7 +238,7 @@ class EmbeddedServer:
         cluster = self._files.cluster
         while not (postmaster_pid(cluster) == postmaster.pid and is_ready(cluster)):
             if postmaster.wait(POLL_INTERVAL_S):
-                # The process that writes the log ends last, and only then is the reason in it.
+                # The process that writes the log ends last; only then does the log have the reason.
                 end_leftovers(cluster)
                 problem = f"PostgreSQL in {self.data_dir} did not start"
                 raise StartFailedError(problem, self._files.last_log_lines())
@@ -248,9 +248,9 @@ class EmbeddedServer:
 
 
 def running_url(data_dir: Path | str) -> str | None:
-    """Return the address of the server that some other process runs in `data_dir`; None when none is ready.
+    """Return the URL of the server that another process runs in `data_dir`; None if none is ready.
 
-    For tools that work beside a running service. Needs the right to read the password file.
+    For tools next to a running service. Needs the right to read the password file.
     """
     files = DataDirectory(Path(data_dir).expanduser().resolve())
     lines = pid_file_lines(files.cluster)
@@ -268,10 +268,10 @@ def _is_passing(error: StartFailedError) -> bool:
 
 
 def free_port(preferred: int | None) -> int:
-    """Return `preferred` if nobody listens there, else a free port."""
+    """Return `preferred` if it is free, else a free port."""
     for port in (preferred or 0, 0):
         with socket.socket() as probe:
-            # As PostgreSQL does: connections of the last run that linger do not count.
+            # As PostgreSQL does: closing connections of the last run do not count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))

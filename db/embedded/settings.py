@@ -1,7 +1,7 @@
-"""PostgreSQL's settings for a queue on this machine, and the files that carry them.
+"""PostgreSQL's settings for a queue on this machine, and their files.
 
-``postgresql.conf`` includes ``telesto.conf`` (ours, rewritten at every start) and then ``user.conf`` (never
-touched again, so what an administrator writes there stays and wins).
+``postgresql.conf`` includes ``telesto.conf`` (written by Telesto at every start) and then ``user.conf``
+(never changed again, so an administrator's settings there stay and take precedence).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ SHARED_BUFFERS_MIN_MIB = 128
 SHARED_BUFFERS_MAX_MIB = 2048
 WAL_MIN_MIB = 64
 WAL_MAX_MIB = 4096
-#: The write-ahead log takes no more than this part of what is free, or it would fill a small disk by itself.
+#: The write-ahead log takes at most this part of the free space (1 / WAL_PART_OF_FREE), so that it does not
+#: fill a small disk.
 WAL_PART_OF_FREE = 10
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -32,22 +33,22 @@ _USER_HEADER = f"# Your own settings for Telesto's PostgreSQL; they win over {OW
 _OWN_HEADER = f"# Written by Telesto at every start; changes belong into {USER_FILE}.\n"
 
 _FIXED: dict[str, str] = {
-    # An answered put is durable: these two are what the guarantee rests on.
+    # An answered put is durable: the guarantee depends on these two.
     "fsync": "on",
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "max_connections": "100",
     # A batch takes an advisory lock for each of its clients and two for each of its queues.
     "max_locks_per_transaction": "512",
-    # Rare checkpoints: each is followed by whole pages in the log, and a queue rewrites the same pages again.
+    # Rare checkpoints: whole pages are logged after each, and a queue rewrites the same pages repeatedly.
     "checkpoint_timeout": "15min",
     "checkpoint_completion_target": "0.9",
     "wal_compression": "on",
-    # Consumed rows are dead rows: they have to be found soon, at any cost in I/O delay. Looking more often
-    # costs more than it saves, and looking less often lets the tables grow.
+    # Consumed rows are dead rows: vacuum must find them soon, without a delay. Running more often costs more
+    # than it saves, and running less often lets the tables grow.
     "autovacuum_naptime": "15s",
     "autovacuum_vacuum_cost_delay": "0",
-    # Compiling a plan costs more than any procedure of a queue takes.
+    # Compiling a plan takes longer than any procedure of a queue.
     "jit": "off",
     "random_page_cost": "1.1",
     # A backend that cannot send its answer keeps its locks, and no timeout of PostgreSQL's own ends it.
@@ -56,7 +57,7 @@ _FIXED: dict[str, str] = {
     "tcp_keepalives_interval": "5s",
     "tcp_keepalives_count": "3",
     "client_connection_check_interval": "5s",
-    # An application may keep a transaction open for minutes, but nobody may hold back vacuum for ever.
+    # An application may keep a transaction open for minutes, but must not hold back vacuum for ever.
     "idle_in_transaction_session_timeout": "30min",
     "deadlock_timeout": "1s",
     # The log never holds the text of a statement: it may contain a message's body or a password.
@@ -71,7 +72,7 @@ _FIXED: dict[str, str] = {
 
 
 def memory_mib() -> int:
-    """Return the memory that this process may use, in MiB: the machine's, or less in a container."""
+    """Return the memory that this process may use, in MiB: the machine's, or a container's limit."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         limit = CGROUP_LIMIT.read_text().strip()
@@ -81,23 +82,23 @@ def memory_mib() -> int:
 
 
 def shared_buffers_mib(memory: int) -> int:
-    """Return PostgreSQL's own cache in MiB: a quarter of `memory` (MiB), within bounds."""
+    """Return the size of PostgreSQL's own cache in MiB: a quarter of `memory` (MiB), within bounds."""
     return max(SHARED_BUFFERS_MIN_MIB, min(SHARED_BUFFERS_MAX_MIB, memory // 4))
 
 
 def free_mib(directory: Path) -> int:
-    """Return how much is free on the disk that holds `directory`, in MiB."""
+    """Return the free space on the disk of `directory`, in MiB."""
     found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize // MIB
 
 
 def wal_mib(free: int) -> int:
-    """Return how large the write-ahead log may become on a disk with `free` MiB left, in MiB."""
+    """Return the maximal size of the write-ahead log on a disk with `free` MiB left, in MiB."""
     return max(WAL_MIN_MIB, min(WAL_MAX_MIB, free // WAL_PART_OF_FREE))
 
 
 def queue_settings(memory: int, free: int) -> dict[str, str]:
-    """Return the settings for a machine with `memory` MiB, of whose disk for the data `free` MiB are left."""
+    """Return the settings for a machine with `memory` MiB and `free` MiB on the data's disk."""
     wal = wal_mib(free)
     return {
         **_FIXED,
@@ -109,7 +110,7 @@ def queue_settings(memory: int, free: int) -> dict[str, str]:
 
 
 def identity_settings(port: int, log_dir: Path) -> dict[str, str]:
-    """Return what the owner relies on to find the server; on the command line, where no file overrides it."""
+    """Return the settings by which the owner finds the server; on the command line no file overrides them."""
     return {
         "listen_addresses": "127.0.0.1",
         "port": str(port),
@@ -132,7 +133,7 @@ def settings_text(settings: Mapping[str, str]) -> str:
 
 
 def add_includes(cluster: Path, account: Account) -> None:
-    """Make a fresh cluster read our file and the user's."""
+    """Make a new cluster read our file and the user's."""
     (cluster / USER_FILE).write_text(_USER_HEADER)
     give(cluster / USER_FILE, account)
     with (cluster / "postgresql.conf").open("a") as configuration:
@@ -140,7 +141,7 @@ def add_includes(cluster: Path, account: Account) -> None:
 
 
 def write_own_settings(cluster: Path, settings: Mapping[str, str], account: Account) -> None:
-    """Write our file anew, in one step so that a crash never leaves half of it."""
+    """Write our file in one step, so that a crash never leaves half of it."""
     fresh = cluster / f"{OWN_FILE}.new"
     fresh.write_text(settings_text(settings))
     give(fresh, account)

@@ -1,4 +1,4 @@
-"""Installing what belongs to a release: migrations, procedures, roles and their rights.
+"""Installs a release: migrations, procedures, roles and their rights.
 
 It imports no other subpackage. Begin with `procedures`, which installs those of a manifest.
 """

@@ -1,4 +1,4 @@
-"""The procedures that belong to this release: which files, in which order, for whom."""
+"""The procedures of this release: their files, their order, and who may call them."""
 
 import hashlib
 import re
@@ -20,14 +20,14 @@ class Access(StrEnum):
 
 
 class Plans(StrEnum):
-    """What a public procedure lets the planner choose, whatever the settings of the session that calls it."""
+    """The planner's freedom in a public procedure, whatever the settings of the calling session."""
 
     PINNED = "pinned"
-    """Nothing: rows are found by an index and come in its order."""
+    """None: rows are found by an index and come in its order."""
     SORTING = "sorting"
     """As pinned, but it may sort."""
     FREE = "free"
-    """Anything, but for what the file says."""
+    """Full, except for settings in the file."""
 
 
 _SEARCH_PATH = "SET search_path = pg_catalog, telesto, pg_temp"
@@ -48,7 +48,7 @@ _NAME = re.compile(r"(?<![:\w]):([A-Z_]+)\b")
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """One procedure name and the SQL text that creates it, with the settings and codes of the manifest."""
+    """A procedure and the SQL text that creates it, with the settings and codes of the manifest."""
 
     name: str
     access: Access
@@ -57,7 +57,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """A composite type, which several procedures return rows of, and the SQL text that creates it."""
+    """A composite type whose rows several procedures return, and the SQL text that creates it."""
 
     name: str
     sql: str
@@ -78,7 +78,7 @@ class Manifest:
 
     @property
     def checksum(self) -> str:
-        """SHA-256 over editions, names, access and texts: what `installation.checksum` holds."""
+        """SHA-256 over editions, names, access and texts: the value of `installation.checksum`."""
         digest = hashlib.sha256(f"{self.edition}\n{self.serves}\n".encode())
         for row_type in self.types:
             digest.update(f"{row_type.name}\n{row_type.sql}\n".encode())
@@ -88,15 +88,15 @@ class Manifest:
 
 
 def procedures_directory() -> Traversable:
-    """Where the SQL files are, also inside an installed package."""
+    """The directory of the SQL files, also in an installed package."""
     return files("telesto.db") / "procedures"
 
 
 def load_manifest(directory: Traversable | None = None) -> Manifest:
-    """Read manifest.toml and the SQL file of each type and procedure that it names.
+    """Read manifest.toml and the SQL file of each type and procedure in it.
 
-    Raises FileNotFoundError when a file is missing and ValueError when a name stands in it twice, or a
-    procedure names an error or a packet that it lacks.
+    Raises FileNotFoundError if a file is missing, and ValueError if a name occurs twice or a procedure uses
+    an unknown error or packet.
     """
     directory = directory or procedures_directory()
     content = tomllib.loads((directory / "manifest.toml").read_text(encoding="utf-8"))

@@ -15,8 +15,8 @@ from telesto.db.install.url import for_writing
 def engine_for(url: str) -> Engine:
     """Return an engine whose connections libpq opens from the URL.
 
-    So several hosts, `target_session_attrs` and the service's other parameters work, which SQLAlchemy's own
-    URL parser does not know.
+    So several hosts, `target_session_attrs` and other parameters work, which SQLAlchemy's own URL parser does
+    not know.
     """
 
     def connect() -> DBAPIConnection:
@@ -33,7 +33,7 @@ def _configuration(script_location: str) -> Config:
 
 
 def head_revision() -> str:
-    """Return the newest revision that this release knows."""
+    """Return the newest revision of this release."""
     with as_file(files("telesto.db") / "migrations") as location:
         head = ScriptDirectory.from_config(_configuration(str(location))).get_current_head()
     if head is None:

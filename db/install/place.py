@@ -1,7 +1,7 @@
-"""Where the database is: on which server, and in which table its identity stands.
+"""The place of the database: its server, and the table of its identity.
 
-Kept in `telesto.installation`. A dump that was restored has another place than the one written there, and it
-is not known whether the data is complete. Copies of a server's files have the place of the original.
+It is recorded in `telesto.installation`. A restored dump has another place than the recorded one, and its
+data may be incomplete. Copies of a server's files have the place of the original.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ KEEP = "UPDATE telesto.installation SET system_identifier = %s, table_oid = 'tel
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server by its identifier, None where that is not known, and the table by its oid."""
+    """A server by its identifier, None if unknown, and the table by its oid."""
 
     system_identifier: int | None
     table_oid: int
 
     def differs_from(self, other: Place) -> bool:
-        """Whether the data was restored or moved between these; what is not known differs from nothing."""
+        """Whether the data was restored or moved in between; an unknown server does not differ."""
         servers = {self.system_identifier, other.system_identifier} - {None}
         return self.table_oid != other.table_oid or len(servers) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the data is, and where it was when it was last known to be complete; None if it never was."""
+    """The current place, and the last one where the data was known to be complete; None if it never was."""
 
     here: Place
     kept: Place | None
 
     @property
     def differ(self) -> bool:
-        """Whether somebody has to say what became of the data."""
+        """Whether the user must say what happened to the data."""
         return self.kept is not None and self.kept.differs_from(self.here)
 
 
 def read_places(connection: psycopg.Connection) -> Places | None:
-    """Return the places of a database that holds Telesto; None where the schema is too old for them."""
+    """Return the places of a database with Telesto; None if the schema is too old for them."""
     row = connection.execute(PLACES).fetchone()
     if row is None or not row[3]:
         return None
@@ -58,12 +58,12 @@ def read_places(connection: psycopg.Connection) -> Places | None:
 
 
 def keep_place(connection: psycopg.Connection) -> None:
-    """Write down that the data is complete here; needs the rights of the schema's owner."""
+    """Record that the data is complete here; needs the rights of the schema's owner."""
     connection.execute(KEEP, (_system_identifier(connection),))
 
 
 def _system_identifier(connection: psycopg.Connection) -> int | None:
-    """Return the server's identifier, which everybody may read unless an administrator took that right."""
+    """Return the server's identifier, which every role may read unless an administrator revoked that."""
     row = connection.execute(MAY_READ).fetchone()
     if row is None or not row[0]:
         return None

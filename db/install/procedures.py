@@ -1,4 +1,4 @@
-"""Installs the procedures of a manifest in one transaction and removes those that are no longer in it."""
+"""Installs the procedures of a manifest in one transaction and removes all others."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 from telesto.db.install.manifest import Manifest, Procedure, RowType
 from telesto.db.install.roles import RolesReport, apply_grants
 
-# A function of this transaction has a pg_proc row written by this transaction, created or replaced.
+# Functions that this transaction has not created or replaced.
 STALE = """
 SELECT p.oid::regprocedure::text
 FROM pg_proc p
@@ -53,7 +53,7 @@ ORDER BY 1
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What an installation of procedures did: how many were written, which old ones dropped, who may call."""
+    """The result of an installation: procedures written, old ones dropped, and grants."""
 
     installed: int
     dropped: tuple[str, ...]
@@ -61,7 +61,7 @@ class Installation:
 
 
 class _ResultTypeError(Exception):
-    """A function of this name exists whose result has another type: it must be dropped first."""
+    """A function of this name has another result type: it must be dropped first."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -69,11 +69,11 @@ class _ResultTypeError(Exception):
 
 
 def install_procedures(connection: psycopg.Connection, manifest: Manifest) -> Installation:
-    """Create or replace types and procedures, drop what is stale, record the checksum; all or nothing.
+    """Create or replace types and procedures, drop old ones, record the checksum; all or nothing.
 
-    `connection` must not be in a transaction. CREATE OR REPLACE keeps grants and running sessions' plans,
-    but cannot change a result type; such a function is dropped in a second attempt. A row type that has
-    another text is dropped together with the functions that use it.
+    `connection` must not be in a transaction. CREATE OR REPLACE keeps grants and the plans of running
+    sessions, but cannot change a result type; such a function is dropped in a second attempt. A row type with
+    a changed text is dropped together with the functions that use it.
     """
     to_replace: set[str] = set()
     for _ in range(len(manifest.procedures) + 1):
@@ -86,7 +86,7 @@ def install_procedures(connection: psycopg.Connection, manifest: Manifest) -> In
 
 
 def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set[str]) -> Installation:
-    # So that signatures name the schema, also for a user of that name.
+    # So signatures contain the schema, even for a user of that name.
     connection.execute("SET LOCAL search_path = pg_catalog")
     dropped: list[str] = []
     for name in sorted(to_replace):
@@ -100,7 +100,7 @@ def _install(connection: psycopg.Connection, manifest: Manifest, to_replace: set
         if name not in {row_type.name for row_type in manifest.types}:
             _drop_type(connection, name)
     connection.execute(RECORD, (manifest.edition, manifest.serves, manifest.checksum))
-    # In the same transaction: a new function is open to PUBLIC until its grants are set.
+    # In the same transaction: PUBLIC may execute a new function until its grants are set.
     return Installation(len(manifest.procedures), tuple(dropped), apply_grants(connection))
 
 
@@ -112,7 +112,7 @@ def _create(connection: psycopg.Connection, procedure: Procedure) -> None:
 
 
 def _create_type(connection: psycopg.Connection, row_type: RowType) -> list[str]:
-    """Create a type unless it is there with this text; return the functions that had to be dropped for it."""
+    """Create a type unless it exists with this text; return the functions that had to be dropped for it."""
     qualified = f"telesto.{row_type.name}"
     row = connection.execute(TYPE_TEXT, (qualified,)).fetchone()
     if row == (row_type.sql,):
@@ -138,7 +138,7 @@ def _drop(connection: psycopg.Connection, rows: list[tuple[str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class InstalledFunction:
-    """A function as the server has it; overloads are several of one name."""
+    """An installed function; overloads have the same name."""
 
     name: str
     source: str

@@ -1,7 +1,7 @@
-"""Who may do what in the database: the grants of `procedures/grants.toml`, compared and put into effect.
+"""The rights in the database: the grants of `procedures/grants.toml`, compared and applied.
 
-Grants are data. What the catalogue says and what the file says are both read as sets of grants; only their
-difference is executed, so that an upgrade that changes nothing disturbs nobody.
+Grants are data. The grants in the catalogue and in the file are both read as sets, and only their difference
+is executed. So an upgrade without changes disturbs no session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PUBLIC = "public"
 GRANTS_FILE = "grants.toml"
 _TABLE = re.compile(r"(?P<table>\w+)(?:\((?P<columns>[\w, ]+)\))?")
 
-# Everything that our roles and PUBLIC hold in the schema, whether granted or given by default; owners aside.
+# All rights of our roles and PUBLIC in the schema, granted or by default, except the owners'.
 _HELD = """
 WITH acl (kind, name, columns, owner, privileges) AS (
     SELECT 'SCHEMA', nspname::text, '', nspowner, coalesce(nspacl, acldefault('n', nspowner))
@@ -61,7 +61,7 @@ _MAY_CREATE = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = cu
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one role may do: procedures by name, and tables with the columns it may read (none: all)."""
+    """The rights of one role: procedures by name, and tables with the columns it may read (none: all)."""
 
     name: str
     purpose: str
@@ -81,10 +81,10 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RolesReport:
-    """What was done about roles.
+    """The changes to roles.
 
-    `missing` names roles that do not exist and that the connecting user may not create: nothing could be
-    granted to them. `granted` and `revoked` count single privileges.
+    `missing` names roles that do not exist and that the connecting user may not create, so they got no
+    grants. `granted` and `revoked` count single privileges.
     """
 
     created: tuple[str, ...]
@@ -94,12 +94,12 @@ class RolesReport:
 
     @property
     def changed(self) -> bool:
-        """Whether a role was made, or a right given or taken."""
+        """Whether a role was created, or a privilege granted or revoked."""
         return bool(self.created or self.granted or self.revoked)
 
     @property
     def advice(self) -> str | None:
-        """What an administrator has to do; None when all roles are in place."""
+        """The advice for an administrator; None if all roles exist."""
         if not self.missing:
             return None
         statements = " ".join(f"CREATE ROLE {name};" for name in self.missing)
@@ -110,11 +110,7 @@ class RolesReport:
 
 
 def load_roles(directory: Traversable | None = None) -> tuple[Role, ...]:
-    """Read grants.toml.
-
-    Raises:
-        ValueError: an entry of `select` is neither a table nor a table with columns.
-    """
+    """Read grants.toml. Raises ValueError if an entry of `select` is not a table or table(column, ...)."""
     directory = directory or procedures_directory()
     content = tomllib.loads((directory / GRANTS_FILE).read_text(encoding="utf-8"))
     return tuple(
@@ -137,10 +133,10 @@ def _parse_table(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def apply_grants(connection: psycopg.Connection, roles: Iterable[Role] | None = None) -> RolesReport:
-    """Create missing roles, where the connected user may, and bring all grants to what the file says.
+    """Create missing roles, if the user may, and make all grants match the file.
 
-    PUBLIC loses all it holds in the schema, which for functions is the right to execute that PostgreSQL gives
-    everybody by default. All or nothing; may run inside a transaction.
+    PUBLIC loses all its rights in the schema, including the default right to execute functions. All or
+    nothing; may run inside a transaction.
     """
     wanted_roles = tuple(roles if roles is not None else load_roles())
     with connection.transaction():
@@ -156,12 +152,12 @@ def apply_grants(connection: psycopg.Connection, roles: Iterable[Role] | None = 
 
 
 def held_grants(connection: psycopg.Connection, names: list[str]) -> set[Grant]:
-    """Return what the named roles and PUBLIC hold in the schema now."""
+    """Return the current grants of the named roles and of PUBLIC in the schema."""
     return {Grant(*row) for row in connection.execute(_HELD, (names,))}
 
 
 def wanted_grants(connection: psycopg.Connection, roles: Iterable[Role]) -> set[Grant]:
-    """Return what the roles shall hold, as far as the procedures exist."""
+    """Return the grants that the roles should have, for existing procedures."""
     signatures: dict[str, list[str]] = {}
     for name, signature in connection.execute(_SIGNATURES):
         signatures.setdefault(name, []).append(signature)
@@ -195,7 +191,7 @@ def _ensure_roles(
 
 
 def _create_role(connection: psycopg.Connection, name: str) -> None:
-    # Roles belong to all databases of a server: an upgrade of another one may be creating them right now.
+    # Roles belong to all databases of a server: a concurrent upgrade of another one may create them.
     try:
         with connection.transaction():
             connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(name)))
@@ -212,7 +208,7 @@ def _revoke(grant: Grant) -> sql.Composed:
 
 
 def _privilege(grant: Grant) -> sql.Composed:
-    # All of these come from our own file or from the catalogue, which quotes signatures and names itself.
+    # All of these come from our own file or from the catalogue, where signatures and names are quoted.
     columns = f" ({grant.column})" if grant.column else ""
     text = f"{grant.privilege}{columns} ON {grant.kind} {grant.name}"
     return sql.Composed([sql.SQL(text)])

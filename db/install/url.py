@@ -14,7 +14,7 @@ _PASSWORD_PARAMETER = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 
 
 def parameters_of(url: str) -> dict[str, str]:
-    """The connection parameters that a URL names. Raises ValueError, which does not show a password."""
+    """The connection parameters in a URL. Raises ValueError, which does not show a password."""
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
@@ -24,13 +24,13 @@ def parameters_of(url: str) -> dict[str, str]:
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except psycopg.ProgrammingError as error:
-        # libpq quotes what it cannot read, the whole of it.
+        # libpq quotes the whole text that it cannot read.
         reason = str(error).replace(url, without_password(url)).strip()
         raise ValueError(f"the database URL {without_password(url)} cannot be used: {reason}") from error
 
 
 def without_password(url: str) -> str:
-    """A database URL as it may be shown."""
+    """A database URL without its passwords, for messages."""
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
     shown = parts._replace(netloc=user.partition(":")[0] + at + hosts)
@@ -38,7 +38,7 @@ def without_password(url: str) -> str:
 
 
 def for_writing(url: str) -> str:
-    """The URL, for libpq: of several servers it leads to the one that takes writes, unless it says which."""
+    """The URL for libpq: of several servers it selects the writable one, unless it says otherwise."""
     parameters = conninfo_to_dict(url)
     if "target_session_attrs" in parameters or "," not in str(parameters.get("host", "")):
         return url
@@ -46,7 +46,7 @@ def for_writing(url: str) -> str:
 
 
 def with_time_limit(url: str, limit_s: float) -> str:
-    """The URL, for libpq, with a limit for connecting to each server, if it has none of its own."""
+    """The URL for libpq, with a time limit for connecting to each server, unless it has one."""
     if "connect_timeout" in conninfo_to_dict(url):
         return url
     return make_conninfo(url, connect_timeout=max(1, round(limit_s)))
