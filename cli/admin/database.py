@@ -1,4 +1,4 @@
-"""The database of a command: one given by URL, or an embedded one."""
+"""The database of a command: given by a URL, or embedded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_url(url: str) -> str:
 
 @contextmanager
 def explained_errors(url: str | None = None) -> Iterator[None]:
-    """Turn what the database, the schema or the embedded server raise into a CommandError of one line."""
+    """Turn errors of the database, the schema or the embedded server into a one-line CommandError."""
     import psycopg
 
     from telesto.db.embedded.server import DataDirectoryInUseError, EmbeddedServerError
@@ -56,9 +56,9 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
-    """The URL of the database to work on: `url`, or that of the embedded server in an existing `data_dir`.
+    """Yield the URL of the database: `url`, or that of the embedded server in an existing `data_dir`.
 
-    A server that a running service has there is used; otherwise one is started for the time of the block.
+    If a running service has a server there, that one is used; otherwise one is started for the block.
     """
     if url is not None:
         yield check_url(url)

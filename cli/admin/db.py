@@ -23,15 +23,15 @@ DataDirectory = Annotated[
 ]
 
 Moved = Annotated[
-    bool, typer.Option("--moved", help="The data is complete, and only where it is has changed (pg_upgrade).")
+    bool, typer.Option("--moved", help="The data is complete and has only moved, as by pg_upgrade.")
 ]
 SURE_THAT_RESTORED = "Give the database a new identity? Clients lose what they know about requests in doubt."
-SURE_THAT_MOVED = "Is the data complete? If anything is missing, clients will draw wrong conclusions."
+SURE_THAT_MOVED = "Is the data complete? If anything is missing, clients will trust wrong answers."
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Upgrade, check and renew the database.")
+    group = typer.Typer(no_args_is_help=True, help="Upgrade and check the database.")
     group.command("upgrade")(upgrade)
     group.command("current")(current)
     group.command("check")(check)
@@ -77,7 +77,7 @@ def upgrade(
 def current(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> ExitCode:
-    """Show the database's revision; the exit code is 6 when this release cannot run on it."""
+    """Show the database's revision. The exit code is 6 if this release cannot run on it."""
     from telesto.cli.admin.database import database_for, explained_errors
     from telesto.db import schema
 
@@ -104,7 +104,7 @@ def current(
 def check(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> ExitCode:
-    """Compare the procedures with this release's, and look for contradictions in all waiting messages."""
+    """Compare the procedures with this release's, and look for contradictions among all messages."""
     from telesto.cli.admin.database import database_for, explained_errors
     from telesto.db import schema
 
@@ -127,14 +127,14 @@ def restored(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Say that the database was put back to an earlier state: it gets a new identity.
+    """Declare that the database was restored to an earlier state: it gets a new identity.
 
-    For a restored backup, and for a standby that took over without all of the primary's commits; with all
-    middlewares stopped. Clients that were in doubt about a request then get IncarnationChangedError, instead
-    of taking what the database has never seen for what was never done.
+    Run it after restoring a backup, and after a failover to a standby that lacked commits of the primary.
+    Stop all middlewares first. Clients with requests in doubt then get IncarnationChangedError; otherwise
+    they would take requests that the database has lost for requests that were never executed.
 
-    With --moved the data is all that there was, only on another server or in other tables: the database keeps
-    its identity.
+    With --moved the data is complete, and only the server or the tables are new: the database keeps its
+    identity.
     """
     from telesto.cli.admin.database import database_for, explained_errors
     from telesto.cli.terminal.asking import ask

@@ -85,7 +85,7 @@ def show(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Show one dead letter with the beginning of its body; --json has all of it."""
+    """Show one dead letter and the beginning of its body; --json prints the whole body."""
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.messages.message_lines import preview
 
@@ -120,7 +120,7 @@ def redrive(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back to their queue; their attempts count from zero again."""
+    """Send dead letters back to their queue; their attempts start from zero."""
     from telesto.cli.common.connection import connected, find_queue
 
     _check_which(message_ids, all_letters)
@@ -142,7 +142,7 @@ def delete(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters permanently."""
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.terminal.asking import ask
 

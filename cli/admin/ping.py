@@ -17,10 +17,10 @@ def register(root: typer.Typer) -> None:
 
 def ping(
     url: Url = DEFAULT_URL,
-    count: Annotated[int, typer.Option("--count", "-c", min=1, help="Ask this many times.")] = 1,
+    count: Annotated[int, typer.Option("--count", "-c", min=1, help="Send this many pings.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Ask the service for a sign of life and print how long it took."""
+    """Send a ping to the service and print the round-trip time."""
     from telesto.cli.common.connection_notices import impatient, watched
     from telesto.client import TelestoClient
 

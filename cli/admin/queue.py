@@ -58,7 +58,7 @@ def create(
 
 
 def _with_queue_ids(client: TelestoClient, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the ids of the queues that they name."""
+    """Replace the names of queues in the settings by their ids."""
     from telesto.cli.common.connection import find_queue
 
     return {
@@ -80,7 +80,7 @@ def _name(client: TelestoClient, queue_id: int | None) -> str | None:
 
 
 def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
-    """List the queues. Columns: id, messages that wait, name."""
+    """List the queues. Columns: id, waiting messages, name."""
     from telesto.cli.common.connection import connected
 
     with connected(url, client_name) as client:
@@ -97,7 +97,7 @@ def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json:
 
 
 def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
-    """Show what a queue holds and its settings."""
+    """Show the content and the settings of a queue."""
     from telesto.cli.common.connection import connected, find_queue
 
     with connected(url, client_name) as client:
@@ -144,7 +144,7 @@ def update(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Change settings of a queue; settings that are not given stay as they are."""
+    """Change settings of a queue; the others stay as they are."""
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.terminal.failures import usage_error
 
@@ -185,7 +185,7 @@ def purge(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Remove all messages that wait in a queue; the queue stays."""
+    """Remove all waiting messages from a queue; the queue stays."""
     question = "Remove {messages} from the queue {name}?"
     with _after_asking(yes, question, name, url, client_name) as (client, queue_id):
         removed = client.purge_queue(queue_id)

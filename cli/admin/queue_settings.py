@@ -1,4 +1,4 @@
-"""The settings of a queue on the command line: an option for each that the specification declares."""
+"""The settings of a queue on the command line: one option for each setting in the specification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
 if TYPE_CHECKING:
     from telesto.client import QueueSettings
 
-#: What takes a setting away that a queue may be without.
+#: The value that removes an optional setting.
 NONE = "none"
 _METAVARS = {"": "N", "days": "N", "ms": "MS", "queue": "QUEUE"}
 
@@ -24,8 +24,8 @@ _METAVARS = {"": "N", "days": "N", "ms": "MS", "queue": "QUEUE"}
 def with_queue_settings(*, update: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for each setting, in place of its parameter `settings`.
 
-    That parameter gets those that were given, as the client takes them, but for a queue, which is its name. A
-    setting that a queue may be without is taken away by `none` where it can have been there: by an update.
+    That parameter receives the given settings as the client takes them, but a queue by its name. `none`
+    removes an optional setting in an update.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +84,7 @@ def _option(setting: QueueSetting, *, update: bool) -> Any:
     ]
 
 
-#: A bound that only the type sets is none to name.
+#: A bound that comes only from the type is not shown.
 _MOST = (1 << 63) - 1
 
 
@@ -95,7 +95,7 @@ def _help(setting: QueueSetting, *, update: bool) -> str:
 
 
 def _choices(enum: type[IntEnum]) -> Any:
-    """An enum as people write it."""
+    """The values of an enum as the user writes them."""
     return StrEnum(enum.__name__, {member.name: member.name.lower() for member in enum})
 
 

@@ -1,7 +1,7 @@
-"""The `telesto` command: which commands there are, and how each one ends.
+"""The `telesto` command: its subcommands, and how each one ends.
 
-A command's module is loaded only when the command is asked for, because building the command line costs time
-for every option; the full list is loaded for the help and for a name that is not known.
+A command's module is loaded only for that command, because each option adds to the start-up time. The full
+list is loaded for the help and for an unknown command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS = {
     "demo": "demo.demo",
     "version": "common.version",
 }
-"""The first word of a command and the module that has it, in the order of the help."""
+"""The first word of a command and its module, in the order of the help."""
 
 TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
 QUOTES_HINT = "; a message of several words goes in quotes"
@@ -108,7 +108,7 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    """What holds before any command."""
+    """Handle the options before the command."""
     if context.invoked_subcommand != "serve":  # which tells it in its log
         variables.print_unknown()
     if state_dir is not None:
@@ -116,7 +116,7 @@ def _root(
 
 
 def _discard_output() -> None:
-    """Send what may still be written nowhere, so that Python does not complain at exit."""
+    """Discard further output, so that Python does not complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), output.STANDARD_OUTPUT)
 
 
@@ -130,7 +130,7 @@ def _report_usage(error: typer.TyperException) -> ExitCode:
 
 
 def _misplaced_option(error: typer.TyperException) -> str | None:
-    """What to say of an option that stands at the wrong side of the command."""
+    """The message for an option on the wrong side of the command."""
     context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
     if context is None or name is None or not error.format_message().startswith("No such option"):
         return None

@@ -26,10 +26,10 @@ from telesto.client.url import parse_url
 
 @contextmanager
 def connected(url: str, name: str | None, options: ClientOptions | None = None) -> Iterator[TelestoClient]:
-    """A connected client: the one called `name` or named in the URL, or a fresh one, deleted at the end.
+    """A connected client: the one called `name` or named in the URL, or a new one, deleted at the end.
 
-    A fresh client is on record while it is used, so that the next command can give back what it held if this
-    process is killed. The record is made once the client exists and before it can take anything.
+    A new client is recorded in a file while it is used. If this process is killed, the next command gives
+    back what the client held. The record is made after the client, and before it can take anything.
     """
     if name is not None or names_client(url):
         with connected_as(url, name, options) as client:
@@ -56,7 +56,7 @@ def _delete(client: TelestoClient, forget: Callable[[], None]) -> None:
 
 
 def _service_answers_after(error: BaseException) -> bool:
-    """Whether it is worth to try anything more: not after a lost service, where the record does it later."""
+    """Whether the service may still answer: not after a lost connection; the record remains then."""
     return not isinstance(error, TelestoError) or isinstance(error, RejectedError)
 
 
@@ -72,13 +72,13 @@ def find_queue(client: TelestoClient, name: str) -> Queue:
 
 
 def require_name(url: str, name: str | None) -> None:
-    """Raise CommandError unless a client is named: a fresh one would lose its subscriptions at the end."""
+    """Raise CommandError unless a client is named: a new one would lose its subscriptions at the end."""
     if name is None and not names_client(url):
         raise usage_error("a subscription belongs to a client; name it: --client NAME")
 
 
 def names_client(url: str) -> bool:
-    """Whether the URL itself says as which client to connect. Raises AddressError."""
+    """Whether the URL itself names a client. Raises AddressError."""
     service = parse_url(url)
     return service.name is not None or service.client_id is not None
 

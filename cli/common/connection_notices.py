@@ -1,4 +1,4 @@
-"""Saying that there is no connection while a command waits for one, so that it does not wait in silence."""
+"""Tells the user that a command waits for a connection."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from telesto.cli.terminal import output
 from telesto.client import ClientOptions
 
 NOTICE_AFTER_S = 3.0
-"""A connection that is away for less is not worth a word."""
+"""A shorter interruption is not reported."""
 POLL_S = 0.25
 CONNECT_TRIES = 5
 """Within a second where nothing listens."""
 
 
 def impatient(options: ClientOptions | None = None) -> ClientOptions:
-    """The options of a command's client: a person waits for its first connection, so it gives up soon."""
+    """Options for a command's client: its user waits for the first connection, so it gives up soon."""
     return replace(options or ClientOptions(), connect_tries=CONNECT_TRIES)
 
 
 class ConnectionNotices:
-    """Decides when to say that the service at `url` is away, and that it is back; once each time."""
+    """Decides when to report that the service at `url` is away, and that it is back; once each time."""
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
         self._url = url
@@ -33,7 +33,7 @@ class ConnectionNotices:
         self._told = False
 
     def look(self, connected: bool, now: float) -> None:
-        """Take note of whether there is a connection at `now`, in seconds of a clock that only rises."""
+        """Check whether there is a connection at `now`, in seconds of a monotonic clock."""
         if connected:
             if self._told:
                 self._say(f"connected to {self._url}")
@@ -51,7 +51,7 @@ class ConnectionNotices:
 
 @contextmanager
 def watched(url: str, connected: Callable[[], bool]) -> Iterator[None]:
-    """Tell on standard error when there is no connection to the service at `url` inside the block."""
+    """Report on standard error if there is no connection to the service at `url` inside the block."""
     over = threading.Event()
     notices = ConnectionNotices(url, output.print_error)
 

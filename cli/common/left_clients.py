@@ -1,10 +1,9 @@
-"""Fresh clients that a killed command left behind.
+"""New clients that a killed command left behind.
 
 Messages that a command took and did not confirm belong to its client until that client confirms them, gives
-them back or is deleted. A fresh client's name is known to nobody else, so it is kept in a file of the
-user's state directory, locked for as long as the command runs. A file that nobody locks belongs to a
-command that was killed; the next command for the same service deletes that client, and what it held goes
-back to its queues.
+them back or is deleted. No other process knows a new client's name, so it is kept in a file of the user's
+state directory, which is locked while the command runs. An unlocked file belongs to a killed command; the
+next command for the same service deletes that client, and its messages go back to their queues.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ REMOVED_MAX = 16
 
 
 def state_directory() -> Path:
-    """Where the records are: $XDG_STATE_HOME/telesto/clients, by default below ~/.local/state."""
+    """The directory of the records: $XDG_STATE_HOME/telesto/clients, by default in ~/.local/state."""
     home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(home) / "telesto" / "clients"
 
 
 @contextmanager
 def recorded(url: str, name: str) -> Iterator[Callable[[], None]]:
-    """Keep a record of the client `name` of the service at `url`; what is yielded drops it for good.
+    """Record the client `name` of the service at `url`; the yielded function removes the record.
 
-    Without a place to write, the client is used all the same, with a warning: if the command is killed,
-    what it held comes back only through the service's retention.
+    If no record can be written, the client is used nevertheless, with a warning: if the command is killed,
+    its messages come back only through the service's retention.
     """
     path = state_directory() / f"{_service_key(url)}.{name}"
     try:
@@ -54,7 +53,7 @@ def recorded(url: str, name: str) -> Iterator[Callable[[], None]]:
 
 
 def remove_left(url: str) -> None:
-    """Delete the clients that killed commands left at the service at `url`; what they held goes back.
+    """Delete the clients that killed commands left at the service at `url`.
 
     If the service does not do it now, a later command asks again.
     """
@@ -73,8 +72,8 @@ def _remove(url: str, path: Path) -> None:
 
 
 def _delete_client(url: str, name: str) -> None:
-    # A name is random and used once: whoever has it is the client that was left. It is created when the
-    # command was killed before it could be, or after it was deleted; that does no harm.
+    # A name is random and used once, so it belongs to the client that was left. If the command was killed
+    # before the client was created, or after it was deleted, this creates it, which does no harm.
     with TelestoClient(url, options=impatient()) as client, watched(url, lambda: client.connected):
         client.connect(name=name, existing="use")
         client.delete_client()

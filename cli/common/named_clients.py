@@ -1,8 +1,8 @@
-"""Clients that have a name, and so a durable state: separate runs of the command line are one client.
+"""Named clients, which have a durable state: separate runs of the command line act as one client.
 
-A state is kept per service and client, below the directory that `--state-dir` or TELESTO_STATE_DIR names, by
-default $XDG_STATE_HOME/telesto/states. A run goes on where the last one ended, however it ended: puts that
-were under way are settled, and what was not written comes again.
+Each service and client has its own state, in the directory of `--state-dir` or TELESTO_STATE_DIR, by default
+$XDG_STATE_HOME/telesto/states. A run continues where the last one ended, however it ended: puts in flight are
+settled, and unwritten messages are delivered again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from telesto.client.arguments import check_name
 from telesto.client.url import ServiceUrl, parse_url
 
 NAME_CHARACTERS_MAX = 100
-"""A longer name is cut, and told from others by its checksum; a name may be longer than a directory's."""
+"""A longer name is cut and gets its checksum; a name may be longer than a directory's may be."""
 RECOVERED_SHOWN_MAX = 10
 """At most this many puts of an earlier run are reported one by one."""
 
 
 @contextmanager
 def connected_as(url: str, name: str | None, options: ClientOptions | None) -> Iterator[TelestoClient]:
-    """The client called `name`, or as the URL says, with its state; created if there is none."""
+    """The client called `name`, or as the URL says, with its state; created if necessary."""
     service = parse_url(url)
     if name is not None:
         check_name("name", name)
@@ -90,7 +90,7 @@ def _explained(error: StateError, directory: Path) -> CommandError:
 
 
 def _tell_of_recovered_puts(client: TelestoClient) -> None:
-    """Say what became of puts that an earlier run of this client had under way when it was cut off."""
+    """Report the puts of an earlier run of this client that was cut off."""
     count = 0
     for count, put in enumerate(client.recovered_puts(), 1):
         if count <= RECOVERED_SHOWN_MAX:

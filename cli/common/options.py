@@ -26,9 +26,8 @@ ClientName = Annotated[
     typer.Option(
         "--client",
         metavar="NAME",
-        help="Act as the client of this name. It is created if it does not exist, and stays; each run "
-        "goes on where the last one ended. Without this option a new client is created for this run and "
-        "deleted at its end.",
+        help="Act as the client with this name, created if necessary; it continues where its last run "
+        "ended. Default: a new client, deleted at the end.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""What Telesto's own errors become on the command line."""
+"""Telesto's own errors on the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
     (InDoubtError, ExitCode.IN_DOUBT),
     (FatalError, ExitCode.REFUSED),
 )
-"""The first class that fits decides."""
+"""The first class that matches decides."""
 
 ADDRESS_ADVICE = " (the address is set by --url or TELESTO_URL)"
 
@@ -41,13 +41,13 @@ def explain(error: TelestoError) -> CommandError:
 
 
 def describe(error: TelestoError) -> str:
-    """What happened, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
+    """The message, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
     text = (error.details or error.__class__.__name__).rstrip(".")
     return text if error.code is None else f"{text} ({error.code.name})"
 
 
 def _advice(error: TelestoError) -> str:
-    """Where the address came from, for errors that another address may be the answer to."""
+    """Where the address came from, for errors that another address may fix."""
     if isinstance(error, DeadlineExceededError) and error.error_class is ErrorClass.RETRYABLE:
         unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
     else:
@@ -56,5 +56,5 @@ def _advice(error: TelestoError) -> str:
 
 
 def _code_of_class(error: TelestoError) -> ExitCode:
-    """For errors outside the branches, such as a deadline that ran out before or after sending."""
+    """For errors outside these classes, such as a deadline that passed before or after sending."""
     return ExitCode.IN_DOUBT if error.error_class is ErrorClass.IN_DOUBT else ExitCode.UNREACHABLE

@@ -1,4 +1,4 @@
-"""The variables of the environment that Telesto reads, and those that somebody meant it to read."""
+"""The environment variables that Telesto reads, and those that look as if it did."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OTHERS = frozenset(
 
 
 def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[list[str]], None]) -> None:
-    """Tell each variable TELESTO_... that nothing reads, with the name that it was probably meant to be.
+    """Report each unknown variable TELESTO_..., with the nearest known name.
 
-    Those that Kubernetes has set are told together.
+    Those that Kubernetes has set are reported together.
     """
     others = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name not in OTHERS)
     if not others:
@@ -56,7 +56,7 @@ def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[
 
 
 def print_unknown() -> None:
-    """Tell on standard error what `tell_unknown` finds."""
+    """Print the report of `tell_unknown` on standard error."""
     tell_unknown(_print_unknown, _print_links)
 
 

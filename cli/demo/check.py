@@ -1,6 +1,6 @@
 """The check of the demonstration: every line once, unchanged, in order.
 
-Readers write a record for each line that they took. The records of all readers are held against the digests
+Readers write a record for each line that they took. The records of all readers are compared with the digests
 of the lines that were sent.
 """
 
@@ -17,10 +17,7 @@ RECORD = struct.Struct("!QQQQ")
 
 
 class LineRecord(NamedTuple):
-    """One line as a reader took it.
-
-    Its number, its producer's client id, the message's id and the digest of its bytes.
-    """
+    """One line as a reader took it: its number, its producer's client id, the message's id and its digest."""
 
     line: int
     sender_id: int
@@ -34,7 +31,7 @@ class LineRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the check found; all zeros but `lines` is what must come out."""
+    """The result of the check; only `lines` may differ from zero."""
 
     lines: int
     lost: int
@@ -57,7 +54,7 @@ def read_records(path: Path) -> Iterator[LineRecord]:
 
 
 def check(digests: Sequence[int], records_by_reader: Sequence[Iterable[LineRecord]]) -> Verdict:
-    """Hold what the readers took against the digests of the lines sent; line numbers start at 0."""
+    """Compare the readers' records with the digests of the lines sent; line numbers start at 0."""
     arrivals = _Arrivals(digests)
     for records in records_by_reader:
         arrivals.add_reader(records)
@@ -65,7 +62,7 @@ def check(digests: Sequence[int], records_by_reader: Sequence[Iterable[LineRecor
 
 
 class _Arrivals:
-    """What has come out, by line number; flat arrays, because a text may have millions of lines."""
+    """The arrivals by line number, in flat arrays, because a text may have millions of lines."""
 
     def __init__(self, digests: Sequence[int]) -> None:
         self._digests = digests

@@ -30,7 +30,7 @@ def demo(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            "--data-dir", metavar="DIRECTORY", help="Keep the database here. Default: temporary, removed."
+            "--data-dir", metavar="DIRECTORY", help="Keep the database here. Default: a temporary one."
         ),
     ] = None,
     producers: Annotated[
@@ -43,10 +43,10 @@ def demo(
 ) -> ExitCode:
     """Ship every line of a text file through two middlewares and check that each came out exactly once.
 
-    Starts a PostgreSQL and two middlewares of its own, and several processes that put and read, and ends by
-    itself. Checked, by the number of each line: none is lost, none comes twice, none is changed; the lines
-    of each producer arrive in the queue in the order in which it put them, and reach each reader in that
-    order.
+    It starts its own PostgreSQL, two middlewares, and several processes that put and read, and ends by
+    itself. It checks by the number of each line that none is lost, duplicated or changed, that the lines of
+    each producer arrive in the queue in the order in which it put them, and that they reach each reader in
+    that order.
     """
     from telesto.cli.demo.run import DemoPlan, run_demo
 

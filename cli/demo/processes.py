@@ -1,4 +1,4 @@
-"""The processes of the demonstration: started apart from the terminal, stopped, heard when they fail."""
+"""The processes of the demonstration: started apart from the terminal, stopped, and checked for failures."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def running(
 ) -> Iterator[Process]:
     """Run a module of this package as a process until the end of the block; its errors go to `log`.
 
-    It gets a session of its own, so that Ctrl-C at the terminal reaches only the demonstration, which then
-    stops its processes; and a pipe as standard input, by whose end it can tell that the demonstration is
-    gone.
+    It has its own session, so that Ctrl-C at the terminal reaches only the demonstration, which then stops
+    its processes. Its standard input is a pipe, which closes when the demonstration is gone.
     """
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -58,7 +57,7 @@ def wait_for(process: Process, what: str, log: Path, timeout_s: float | None = N
 
 
 def last_line(log: Path) -> str:
-    """What a process said last."""
+    """The last line of a process's output."""
     lines = log.read_text(errors="replace").splitlines()
     return lines[-1] if lines else "it said nothing"
 
@@ -72,7 +71,7 @@ def ready_client(process: Process, what: str, log: Path) -> int:
 
 
 def start(process: Process) -> None:
-    """Let a process that is ready begin; one that has ended since is heard of by `wait_for`."""
+    """Let a process that is ready begin; `wait_for` reports one that has ended since."""
     if process.stdin is not None:
         with suppress(BrokenPipeError):
             process.stdin.write(b"!")
@@ -86,7 +85,7 @@ def task_of_this_process() -> dict[str, str]:
 
 
 def wait_for_start(client_id: int | None) -> None:
-    """In such a process: say that it is ready and wait until all are; it ends when the demonstration does."""
+    """In such a process: report that it is ready and wait for the start."""
     print(client_id, flush=True)
     if not os.read(sys.stdin.fileno(), 1):
         sys.exit("the demonstration has ended")
@@ -94,7 +93,7 @@ def wait_for_start(client_id: int | None) -> None:
 
 
 def end_with_the_demonstration() -> None:
-    """In such a process: end it from now on, as by SIGTERM, when the demonstration is gone."""
+    """In such a process: end it, as by SIGTERM, when the demonstration is gone."""
     threading.Thread(target=_await_the_end, name="demonstration", daemon=True).start()
 
 

@@ -25,7 +25,7 @@ from telesto.client import TelestoClient
 
 LOWEST_PRIORITY = 1
 DRAIN_TIMEOUT_S = 600.0
-"""How long readers may take after the last line was put; a service in order needs a moment."""
+"""How long readers may take after the last put; a healthy service needs a moment."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Shipment:
 
     @property
     def log(self) -> Path:
-        """Where the processes write what goes wrong."""
+        """The file for the errors of the processes."""
         return self.directory / "log"
 
     def url(self, worker: int) -> str:
@@ -76,7 +76,7 @@ def run_demo(plan: DemoPlan, *, as_json: bool) -> ExitCode:
 
 
 def _clean_up_and_end(number: int, _frame: FrameType | None) -> None:
-    """Unwind once; a signal after the first must not stop the cleaning up, which is bounded in time."""
+    """Unwind once; later signals must not stop the clean-up, which is bounded in time."""
     for each in handled():
         signal.signal(each, signal.SIG_IGN)
     raise_for(number)

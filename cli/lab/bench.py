@@ -33,9 +33,9 @@ def register(root: typer.Typer) -> None:
 
 def run(
     experiment: Annotated[
-        str, typer.Argument(help="A TOML file, or the name of a ready experiment.", metavar="FILE")
+        str, typer.Argument(help="A TOML file, or the name of an included experiment.", metavar="FILE")
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For everything; new, or to go on.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For all results; new, or to continue.")],
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +48,7 @@ def run(
     keep_databases: Annotated[
         bool | None,
         typer.Option(
-            "--keep-databases/--drop-databases", help="Whether each run's database stays, with its history."
+            "--keep-databases/--drop-databases", help="Keep or drop each run's database, with its history."
         ),
     ] = None,
     server_url: Annotated[
@@ -56,11 +56,12 @@ def run(
         typer.Option(
             "--server-url",
             metavar="URL",
-            help="A PostgreSQL of this machine on which databases may be made, instead of one of its own.",
+            help="A PostgreSQL on this machine where databases may be created. Default: the experiment's "
+            "own.",
         ),
     ] = None,
 ) -> ExitCode:
-    """Carry an experiment out, unattended. Given again with the same directory, it goes on where it ended."""
+    """Run an experiment, unattended. Repeat the command with the same directory to continue it."""
     with explained_errors():
         from telesto.benchmarks.harness.execution import carry_out
         from telesto.benchmarks.harness.experiment import load_experiment
@@ -76,7 +77,7 @@ def run(
 
 
 def list_experiments(as_json: Json = False) -> None:
-    """List the ready experiments."""
+    """List the included experiments."""
     with explained_errors():
         from telesto.benchmarks.harness.experiment import combinations, load_experiment, ready_experiments
 
@@ -93,7 +94,7 @@ def list_experiments(as_json: Json = False) -> None:
 
 
 def show(directory: Directory, as_json: Json = False) -> ExitCode:
-    """Show the figures and the audit of an experiment, as far as it is."""
+    """Show the figures and the audit of an experiment, also of an incomplete one."""
     with explained_errors():
         from telesto.benchmarks.harness.manifest import open_directory
         from telesto.benchmarks.harness.summary import is_clean, summarise
@@ -137,7 +138,7 @@ def _wait() -> None:
 
 @contextmanager
 def explained_errors() -> Iterator[None]:
-    """Turn what may go wrong into a line for the user."""
+    """Turn errors into a line for the user."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`telesto bench peers`: other message queues beside Telesto, on this machine."""
+"""`telesto bench peers`: other message queues and Telesto, on this machine."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ REPETITIONS = 5
 Names = Annotated[
     list[str] | None,
     typer.Option(
-        "--only",
-        metavar="PEER",
-        help="Only this peer, beside Telesto; may be repeated. Without it, all that there are.",
+        "--only", metavar="PEER", help="Compare only with this peer; repeatable. Default: all peers."
     ),
 ]
 Works = Annotated[
     list[str] | None,
     typer.Option(
-        "--work", metavar="WORK", help="put, end-to-end or latency; may be repeated. Without it, all three."
+        "--work", metavar="WORK", help="put, end-to-end or latency; repeatable. Default: all three."
     ),
 ]
 
@@ -54,17 +52,17 @@ def peers(
             exists=True,
             file_okay=False,
             metavar="DIR",
-            help="Where the servers keep their data, on a disk; by default the temporary directory.",
+            help="Where the servers keep their data, on a disk. Default: the temporary directory.",
         ),
     ] = None,
     install: Annotated[
-        bool, typer.Option("--install", help="Get what is missing first, by apt-get (as root) and pip.")
+        bool, typer.Option("--install", help="First install what is missing, by apt-get (as root) and pip.")
     ] = False,
 ) -> ExitCode:
-    """Compare with other message queues: equal work, interleaved, each run audited.
+    """Compare Telesto with other message queues: the same work, interleaved, every run audited.
 
-    Starts Telesto and what is installed of RabbitMQ, NATS JetStream, Redis, PGMQ, PgQ, procrastinate and
-    pgqueuer, as processes of its own that end with it. Says what it skips and why.
+    It starts Telesto and those of RabbitMQ, NATS JetStream, Redis, PGMQ, PgQ, procrastinate and pgqueuer that
+    are installed, and stops them at the end. It says which ones it skips, and why.
     """
     from telesto.benchmarks.comparison.catalog import CATALOG
     from telesto.benchmarks.comparison.compare import WORKS, Comparison, Size
@@ -83,7 +81,7 @@ def peers(
         try:
             await _compare(comparison, names, works, directory)  # type: ignore[arg-type]
         finally:
-            # Also after a signal: what is whole is shown.
+            # Complete results are shown after a signal too.
             output.print_line(render(comparison, facts))
             if json_file is not None:
                 json_file.write_text(json.dumps(as_plain(comparison, facts), indent=1))
@@ -101,13 +99,13 @@ async def _compare(
     from telesto.benchmarks.comparison.compare import compare_peers
 
     with tempfile.TemporaryDirectory(prefix="telesto-peers-", dir=directory) as name:
-        # The servers run under accounts of their own, which have to pass.
+        # The servers run under other accounts, which must be able to enter.
         os.chmod(name, 0o711)
         await compare_peers(comparison, names, works, Path(name), output.print_note)
 
 
 def _chosen(option: str, given: list[str] | None, known: Iterable[str]) -> list[str]:
-    """What was asked for of what there is, in its order; all of it when nothing was."""
+    """The chosen names in their order; all of them if none is chosen."""
     from telesto.cli.terminal.failures import usage_error
 
     names = list(known)

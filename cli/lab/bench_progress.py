@@ -1,4 +1,4 @@
-"""How far an experiment is: bars on a terminal, a line for each run elsewhere, on standard error."""
+"""The progress of an experiment: bars on a terminal, a line for each run elsewhere, on standard error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from telesto.cli.terminal.progress import STANDARD_ERROR
 
 @contextmanager
 def shown_progress() -> Iterator[Listener]:
-    """Give a listener that shows what it is told, while the block runs."""
+    """Yield a listener that shows the progress."""
     if not os.isatty(STANDARD_ERROR):
         yield Lines()
         return
@@ -48,7 +48,7 @@ def described(run: Run) -> str:
 
 
 def concluded(result: dict[str, Any]) -> str:
-    """Say in a few words what a run gave."""
+    """The result of a run in a few words."""
     rate = result["figures"]["messages_per_s"]
     balance = result["balance"]
     audit = "clean" if balance["clean"] else "NOT CLEAN"
@@ -62,7 +62,7 @@ class Lines:
         self._runs = 0
 
     def begins(self, runs: int, done: int) -> None:
-        """An experiment of so many runs begins; so many are done already."""
+        """The experiment begins; `done` of its runs are complete already."""
         self._runs = runs
         if done:
             output.print_note(f"{done} of {runs} runs are done already")
@@ -72,7 +72,7 @@ class Lines:
         return lambda second: None
 
     def run_ends(self, run: Run, result: dict[str, Any]) -> None:
-        """A run is whole."""
+        """A run is complete."""
         output.print_note(f"run {run.number} of {self._runs}: {described(run)}: {concluded(result)}")
 
 
@@ -85,7 +85,7 @@ class Bars:
         self._run = progress.add_task("", total=None, visible=False)
 
     def begins(self, runs: int, done: int) -> None:
-        """An experiment of so many runs begins; so many are done already."""
+        """The experiment begins; `done` of its runs are complete already."""
         self._progress.update(self._experiment, total=runs, completed=done)
 
     def run_begins(self, run: Run) -> OnSecond:
@@ -95,7 +95,7 @@ class Bars:
         return lambda second: self._progress.update(self._run, completed=min(total, round(second)))
 
     def run_ends(self, run: Run, result: dict[str, Any]) -> None:
-        """A run is whole."""
+        """A run is complete."""
         self._progress.update(self._run, visible=False)
         self._progress.advance(self._experiment)
         self._progress.console.print(

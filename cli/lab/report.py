@@ -23,7 +23,7 @@ EXTRA = "telesto report needs Spark: pip install 'telesto-mq[reports]', and Java
 
 
 class NewTimeline(StrEnum):
-    """What to do when a standby was promoted since the last turn of a stream."""
+    """What to do if a standby was promoted since the last batch of a stream."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -32,18 +32,19 @@ class NewTimeline(StrEnum):
 DataDirectory = Annotated[
     Path,
     typer.Option(
-        "--data-dir", metavar="DIRECTORY", help="The data directory of an embedded PostgreSQL, without a URL."
+        "--data-dir", metavar="DIRECTORY", help="Without a URL: the data directory of an embedded PostgreSQL."
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIRECTORY", help="Where the report goes; made anew.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace a report that is there.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIRECTORY", help="The directory of the report; new or empty.")
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace an existing report.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--spark",
         metavar="NAME=VALUE",
-        help="A setting of Spark, as spark.master=local[2] or spark.driver.memory=4g; may be given several "
-        "times.",
+        help="A setting of Spark, such as spark.master=local[2] or spark.driver.memory=4g; repeatable.",
     ),
 ]
 DriverJar = Annotated[
@@ -52,7 +53,8 @@ DriverJar = Annotated[
         "--driver-jar",
         envvar="TELESTO_JDBC_DRIVER",
         metavar="FILE",
-        help="PostgreSQL's JDBC driver; by default that of libpostgresql-jdbc-java, else Spark fetches one.",
+        help="PostgreSQL's JDBC driver. Default: that of libpostgresql-jdbc-java, or else a download by "
+        "Spark.",
     ),
 ]
 
@@ -60,7 +62,7 @@ DriverJar = Annotated[
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     group = typer.Typer(
-        no_args_is_help=True, help="Reports with Spark about a service, or about experiments."
+        no_args_is_help=True, help="Write reports on a service or on experiments (with Spark)."
     )
     group.command("service")(service)
     group.command("stability")(stability)
@@ -81,7 +83,7 @@ def service(
             "--hold-warning",
             metavar="SECONDS",
             min=1.0,
-            help="Warn when a busy primary has to keep the snapshot for longer.",
+            help="Warn when a busy primary holds the snapshot for longer.",
         ),
     ] = 300.0,
     driver_jar: DriverJar = None,
@@ -89,8 +91,8 @@ def service(
 ) -> None:
     """Report on a live service from its database: one page, and its figures as CSV.
 
-    Reads all that waits and the history in one snapshot; a login that is a member of telesto_reader will do,
-    and a standby is the better source.
+    It reads all messages and the history in one snapshot. The login needs only the role telesto_reader, and a
+    standby is the best source.
     """
     with _explained_failures():
         from telesto.benchmarks.service_report.report import STEPS, service_report
@@ -117,7 +119,7 @@ def service(
 
 def stability(
     runs: Annotated[
-        Path, typer.Argument(help="The directory of an experiment, of `telesto bench run`.", metavar="RUNS")
+        Path, typer.Argument(help="The directory of an experiment (`telesto bench run`).", metavar="RUNS")
     ],
     out: Out,
     tolerance: Annotated[
@@ -127,7 +129,7 @@ def stability(
             metavar="PERCENT",
             min=0.1,
             max=100.0,
-            help="By how much of its median a series may change over a run that is stable.",
+            help="In a stable run, no series changes by more than this share of its median.",
         ),
     ] = 10.0,
     stall_below: Annotated[
@@ -137,16 +139,16 @@ def stability(
             metavar="PERCENT",
             min=1.0,
             max=100.0,
-            help="Of the median throughput; a second with less is stalled.",
+            help="A second below this share of the median throughput is a stall.",
         ),
     ] = 50.0,
     replace: Replace = False,
     spark: Settings = None,
 ) -> None:
-    """Report on the course of the runs of an experiment: one page, and its figures as CSV.
+    """Report how the runs of an experiment went over time: one page, and its figures as CSV.
 
-    Throughput, response time, backlog, processors, memory and what PostgreSQL did over time, tests for drift,
-    stalls, and a verdict with the numbers behind it.
+    It shows throughput, response time, backlog, processors, memory and the work of PostgreSQL over time. It
+    tests for drift, lists stalls, and gives a verdict with its reasons.
     """
     with _explained_failures():
         from telesto.benchmarks.run_data.runs import open_runs
@@ -162,24 +164,28 @@ def stability(
 
 def archive(
     out: Annotated[
-        str, typer.Option("--out", metavar="PLACE", help="A directory, or a URL that Spark can write to.")
+        str,
+        typer.Option(
+            "--out", metavar="PLACE", help="The archive: a directory, or a URL that Spark can write to."
+        ),
     ],
     database_url: DatabaseUrl = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     file_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="One that Spark can write as a stream.")
+        str,
+        typer.Option("--format", metavar="FORMAT", help="A file format that Spark can write as a stream."),
     ] = "parquet",
     new_timeline: Annotated[
         NewTimeline,
-        typer.Option("--new-timeline", help="What to do when a standby was promoted since the last time."),
+        typer.Option("--new-timeline", help="What to do if a standby was promoted since the last time."),
     ] = NewTimeline.FAIL,
     driver_jar: DriverJar = None,
     spark: Settings = None,
 ) -> None:
-    """Add to an archive what the history of messages has since the last time, each row once.
+    """Append the new history of messages to an archive, each row once.
 
-    To be run more often than the shortest `history_days` of a queue. It can be stopped at any time; the next
-    run goes on where the last one ended.
+    Run it more often than the shortest `history_days` of any queue. It can be stopped at any time; the next
+    run continues where the last one ended.
     """
     with _explained_failures():
         from telesto.benchmarks.spark.archive import add_to_archive
@@ -202,16 +208,16 @@ def archive(
 def scalability(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUNS...", help="Directories of experiments that `telesto bench run` made."),
+        typer.Argument(metavar="RUNS...", help="Directories of experiments (`telesto bench run`)."),
     ],
     out: Out,
     replace: Replace = False,
     spark: Settings = None,
 ) -> None:
-    """Report on experiments over each factor that is a number: one page, and its figures as CSV.
+    """Report how throughput scales with each numeric factor: one page, and its figures as CSV.
 
-    Throughput and response time with intervals, bounds and laws, what limits, and a model beside the
-    measurements.
+    It shows throughput and response time with intervals, bounds and laws, the bottleneck, and a model next to
+    the measurements.
     """
     with _explained_failures():
         from telesto.benchmarks.run_data.runs import open_runs
@@ -228,19 +234,18 @@ def scalability(
 
 def factorial(
     runs: Annotated[
-        Path,
-        typer.Argument(metavar="RUNS", help="The directory of an experiment that `telesto bench run` made."),
+        Path, typer.Argument(metavar="RUNS", help="The directory of an experiment (`telesto bench run`).")
     ],
     out: Out,
     replace: Replace = False,
     log: Annotated[
-        bool, typer.Option("--log", help="Analyse logarithms: for effects that multiply, not add.")
+        bool, typer.Option("--log", help="Analyse logarithms, for effects that multiply.")
     ] = False,
     spark: Settings = None,
 ) -> None:
-    """Report on an experiment of two levels a factor (2^k r): one page, and its figures as CSV.
+    """Report on an experiment with two levels of each factor (2^k r): one page, and its figures as CSV.
 
-    Which factors, and which of them together, explain how much of throughput and response time.
+    It shows how much each factor, and each interaction, explains of throughput and response time.
     """
     with _explained_failures():
         from telesto.benchmarks.run_data.runs import open_runs
@@ -280,7 +285,7 @@ def _write(out: Path, steps: int, make: Callable[[Callable[[], None]], Report]) 
 
 @contextmanager
 def _readable(url: str, tables: Iterable[Table]) -> Iterator[None]:
-    """Say at once that the database cannot be read, not after Spark has been started."""
+    """Check that the database can be read before Spark starts."""
     from telesto.benchmarks.spark.snapshot import require_source
 
     require_source(url, tables)

@@ -20,7 +20,7 @@ Wait = Annotated[
 Credit = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Hold at most this many messages at a time. Default: what is handled in about a second."
+        min=1, help="Hold at most this many messages. Default: as many as are handled in about a second."
     ),
 ]
 Exec = Annotated[
@@ -36,7 +36,7 @@ Concurrency = Annotated[
     typer.Option(
         min=1,
         max=1000,
-        help="Run this many commands at a time, but one for each partition. Default: 1. Needs --exec.",
+        help="Run this many commands at a time, at most one for each partition. Default: 1. Needs --exec.",
     ),
 ]
 
@@ -57,14 +57,13 @@ def consume(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> int:
-    """Consume a queue, together with its other consumers: print each body, or run a command for it.
+    """Consume a queue, sharing it with other consumers: print each body, or run a command for it.
 
     Telesto acknowledges a message when it is written, or when its command has ended with exit status 0.
-    Otherwise the message comes again, to this consumer or to another one. A command finds
-    TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message has one) and TELESTO_ATTEMPT in its
-    environment. Ctrl-C gives back the messages that were not begun and waits for the commands that still
-    run; a second Ctrl-C ends those too. The exit code is 4 when there was no message, 1 when a command
-    failed.
+    Otherwise the message is delivered again, to this consumer or to another one. A command finds
+    TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message has one) and TELESTO_ATTEMPT in its environment.
+    Ctrl-C gives back the messages that were not begun and waits for the running commands; a second Ctrl-C
+    ends those too. The exit code is 4 if there was no message, 1 if a command failed.
     """
     from telesto.cli.messages.consume_exec import ExecPlan, consume_by_commands
     from telesto.cli.messages.consume_print import PrintPlan, consume_by_printing

@@ -1,4 +1,4 @@
-"""Consuming a queue by commands: one for each message, acknowledged when it has ended with 0."""
+"""Consumes a queue by commands: one for each message, which is acknowledged if the command ends with 0."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from telesto.cli.terminal.failures import CommandError
 from telesto.client import Consumer, LeasedMessage, Message, TelestoError
 
 CANNOT_RUN = {126: "cannot be executed", 127: "was not found"}
-"""What a shell says by its exit status: that no message will ever fare better."""
+"""Exit statuses by which a shell says that the command can never run."""
 
 
-#: How long it takes to see that no command runs any more, in seconds.
+#: How often to check whether a command still runs, in seconds.
 _LOOK_S = 0.02
 
 
 @dataclass(frozen=True)
 class ExecPlan:
-    """What the user asked for; `wait_s` is how long nothing may come, None for ever."""
+    """The user's request; it ends after `wait_s` seconds without a message, None for never."""
 
     url: str
     client_name: str | None
@@ -45,9 +45,10 @@ class ExecPlan:
 
 
 def consume_by_commands(plan: ExecPlan) -> ExitCode:
-    """Run commands as planned; NOTHING when there were no messages, REFUSED when a command failed.
+    """Run commands as planned; NOTHING if there were no messages, REFUSED if a command failed.
 
-    Raises CommandError when there is no such command, and what a signal raises, once the commands have ended.
+    Raises CommandError if there is no such command, and re-raises a signal's exception after the commands
+    have ended.
     """
     with connected(plan.url, plan.client_name) as client:
         queue_id = find_queue(client, plan.queue).queue_id
@@ -61,12 +62,12 @@ def consume_by_commands(plan: ExecPlan) -> ExitCode:
 
 
 class Running:
-    """Runs commands in threads, of a partition one at a time.
+    """Runs commands in threads, one at a time for each partition.
 
     Attributes:
         begun: how many commands were begun.
         failed: how many have failed.
-        impossible: why no command can be run, once that is known.
+        impossible: why no command can run, once that is known.
     """
 
     def __init__(self, consumer: Consumer, plan: ExecPlan) -> None:
@@ -83,7 +84,7 @@ class Running:
         self.impossible: str | None = None
 
     def run(self) -> None:
-        """Run commands until there are enough, nothing has come, or a signal raises; waits for all."""
+        """Run commands until there are enough, no message comes, or a signal raises; wait for all."""
         threads = ThreadPoolExecutor(self._plan.concurrency, "command")
         self._consumer.give_to_handlers()
         try:
@@ -95,7 +96,7 @@ class Running:
                 self._wait_for_commands()
                 raise
         except BaseException:
-            self._end_all()  # what still runs when a second signal comes, wherever that finds us
+            self._end_all()  # at a second signal
             self._wait_for_commands()
             raise
         finally:
@@ -106,14 +107,14 @@ class Running:
             threads.submit(self._work, leased)
 
     def _stop(self, error: BaseException) -> None:
-        """Begin nothing more."""
+        """Begin no more commands."""
         self._stopping = True
         if self._any_runs and not isinstance(error, Exception):
             output.print_note("telesto: waiting for the commands that still run; a second Ctrl-C ends them")
 
     def _next(self) -> LeasedMessage | None:
-        """Wait for room and for a message; None when it is time to end."""
-        # A signal that comes just before a wait does not end it, so none is long.
+        """Wait for a free slot and for a message; None at the end."""
+        # A signal that comes just before a wait does not end it, so waits are short.
         while not self._slots.acquire(timeout=POLL_S):
             pass
         if self._enough:
@@ -134,7 +135,7 @@ class Running:
             self._inbox.put(error)
 
     def _stop_taking(self) -> None:
-        """What still comes goes back when the consumer is closed."""
+        """Take no more messages; those that still come go back when the consumer is closed."""
         self._inbox.put(None)
 
     @property
@@ -143,13 +144,13 @@ class Running:
 
     @property
     def _any_runs(self) -> bool:
-        with self._lock:  # one that is being started is known at the end of that
+        with self._lock:  # a command that is starting is in the set when the lock is free
             return bool(self._processes)
 
     def _wait_for_commands(self) -> None:
-        """Look again and again: a signal does not end a wait that it just precedes.
+        """Check repeatedly: a signal does not end a wait that it just precedes.
 
-        Nor does the pool know a thread that was being started when a signal came.
+        The pool does not know a thread that was starting when a signal came.
         """
         while self._any_runs:
             time.sleep(_LOOK_S)
@@ -173,7 +174,7 @@ class Running:
             self._slots.release()
 
     def _process(self, leased: LeasedMessage) -> None:
-        """Run a command for a message. What is not to be begun any more goes back at the end."""
+        """Run a command for a message. A message that must not begin any more goes back at the end."""
         try:
             process = self._begin(leased.message)
         except OSError as error:
@@ -188,7 +189,7 @@ class Running:
                 self._processes.discard(process)
 
     def _begin(self, message: Message) -> subprocess.Popen[bytes] | None:
-        """Start a command; None when no more are to be begun."""
+        """Start a command; None if no more may begin."""
         with self._lock:
             if self._enough:
                 return None
@@ -197,7 +198,7 @@ class Running:
                 shell=True,
                 stdin=subprocess.PIPE,
                 env=os.environ | environment(self._plan, message),
-                process_group=0,  # Ctrl-C at the terminal is for this program alone
+                process_group=0,  # Ctrl-C at the terminal must reach only this program
             )
             self._processes.add(process)
             self.begun += 1
@@ -221,7 +222,7 @@ class Running:
             self._failed(leased, status)
 
     def _give_up(self, leased: LeasedMessage, why: str) -> None:
-        """Nothing is wrong with the message: it is not to be counted against it."""
+        """The command cannot run: the failure does not count against the message."""
         with self._lock:
             self._stopping = True
             self.impossible = f"the command {self._plan.command!r} {why}; its messages went back to the queue"
@@ -240,13 +241,13 @@ class Running:
 
 
 def _give_back(leased: LeasedMessage, *, failed: bool) -> None:
-    """What cannot be given back is somebody else's, or goes back with the connection."""
+    """A message that cannot be given back belongs to another consumer, or goes back with the connection."""
     with suppress(TelestoError):
         leased.nack(failed=failed)
 
 
 def environment(plan: ExecPlan, message: Message) -> Mapping[str, str]:
-    """What a command finds in its environment, beside that of this process."""
+    """The variables that a command finds in its environment."""
     variables = {
         "TELESTO_URL": plan.url,
         "TELESTO_QUEUE": plan.queue,

@@ -1,4 +1,4 @@
-"""Consuming a queue and writing its messages, acknowledging each only once it is written."""
+"""Consumes a queue and writes its messages; each is acknowledged only after it is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from telesto.client.bookkeeping.consumer_credit import CREDIT_MOST
 
 @dataclass(frozen=True)
 class PrintPlan:
-    """What the user asked for; `wait_s` is how long nothing may come, None for ever."""
+    """The user's request; it ends after `wait_s` seconds without a message, None for never."""
 
     url: str
     client_name: str | None
@@ -32,9 +32,9 @@ class PrintPlan:
 
 
 def consume_by_printing(plan: PrintPlan) -> ExitCode:
-    """Consume and write messages as planned; NOTHING when there were none.
+    """Consume and write messages as planned; NOTHING if there were none.
 
-    Raises OutputClosedError when the reader of the output goes away.
+    Raises OutputClosedError if the reader of the output goes away.
     """
     with connected(plan.url, plan.client_name) as client:
         queue_id = find_queue(client, plan.queue).queue_id
@@ -46,7 +46,7 @@ def consume_by_printing(plan: PrintPlan) -> ExitCode:
 
 
 def report_lost(consumer: Consumer) -> None:
-    """Say that messages come again although they were worked on; to be called when the consumer is closed."""
+    """Report messages that will be delivered again although they were processed; call it after closing."""
     if consumer.lost:
         output.print_note(
             f"telesto: {consumer.lost} of the messages will come again: the connection was lost, or their "
@@ -55,7 +55,7 @@ def report_lost(consumer: Consumer) -> None:
 
 
 class Printing:
-    """Writes what a consumer is given, as much at a time as has come."""
+    """Writes the messages of a consumer, as many at a time as have come."""
 
     def __init__(self, consumer: Consumer, plan: PrintPlan) -> None:
         self._consumer = consumer
@@ -88,7 +88,7 @@ class Printing:
         return messages
 
     def _write(self, messages: list[LeasedMessage]) -> None:
-        """Write messages and acknowledge those that were written whole, whatever ends the writing.
+        """Write messages and acknowledge those that were written completely, whatever ends the writing.
 
         The others go back when the consumer is closed.
         """

@@ -19,7 +19,9 @@ Count = Annotated[
     typer.Option("--count", "-n", min=1, help="Take at most this many. Default: 1; with --follow no limit."),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep waiting for messages until Ctrl-C.")]
-ByTime = Annotated[bool, typer.Option("--by-time", help="Take the oldest first, whatever its priority.")]
+ByTime = Annotated[
+    bool, typer.Option("--by-time", help="Take the oldest message first, whatever its priority.")
+]
 Sender = Annotated[
     int | None,
     typer.Option(
@@ -44,10 +46,10 @@ def get(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> int:
-    """Take messages from a queue and print their bodies as they are, a newline after each.
+    """Take messages from a queue and print their bodies unchanged, each followed by a newline.
 
-    Telesto confirms a message after it is written, not before: if this command is interrupted or killed, the
-    messages that were not written come again, marked redelivered. The exit code is 4 when there was no
+    Telesto confirms a message after it is written, not before. If this command is interrupted or killed, the
+    messages that were not written are delivered again, marked redelivered. The exit code is 4 if there was no
     message.
     """
     from telesto.cli.messages.get_messages import GetPlan, get_messages

@@ -1,4 +1,4 @@
-"""Getting messages of topics."""
+"""Gets messages of topics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from telesto.client import ClientOptions, TopicMessage
 def get_from_topics(
     url: str, client_name: str | None, topic: str | None, plan: TakePlan, as_json: bool
 ) -> ExitCode:
-    """Get and write messages of a topic, or of all for None; NOTHING when there were none.
+    """Get and write messages of a topic, or of all topics for None; NOTHING if there were none.
 
-    Raises OutputClosedError when the reader of the output goes away.
+    Raises OutputClosedError if the reader of the output goes away.
     """
     with (
         connected(url, client_name, ClientOptions(auto_confirm=False)) as client,

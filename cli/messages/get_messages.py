@@ -1,4 +1,4 @@
-"""Taking messages from a queue."""
+"""Takes messages from a queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from telesto.client import ClientOptions, Message, ReadMode
 
 @dataclass(frozen=True)
 class GetPlan:
-    """What the user asked for."""
+    """The user's request."""
 
     url: str
     client_name: str | None
@@ -30,9 +30,9 @@ class GetPlan:
 
 
 def get_messages(plan: GetPlan) -> ExitCode:
-    """Take and write messages as planned; NOTHING when there were none.
+    """Take and write messages as planned; NOTHING if there were none.
 
-    Raises OutputClosedError when the reader of the output goes away.
+    Raises OutputClosedError if the reader of the output goes away.
     """
     with connected(plan.url, plan.client_name, ClientOptions(auto_confirm=False)) as client:
         queue_id = find_queue(client, plan.queue).queue_id

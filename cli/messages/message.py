@@ -30,7 +30,7 @@ _STATES = {
     "DEAD": "became a dead letter",
     "DELETED": "deleted with its queue",
 }
-"""How each state is called on a terminal."""
+"""The name of each state on a terminal."""
 
 PREVIEW_LENGTH_MAX = 60
 
@@ -92,7 +92,7 @@ def _plain(value: Any) -> object:
 
 
 def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
-    """What people read: each name and id stands alone, so that it can be pasted into another command."""
+    """The fields for the terminal: each name and id stands alone, so that it can be pasted into a command."""
     from telesto.cli.messages.message_lines import preview
 
     shown: dict[str, output.Cell] = {

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 Body = Annotated[
     str | None,
     typer.Argument(
-        metavar="BODY|-",
-        help="The message (after -- if it begins with a dash); - takes standard input as it is.",
+        metavar="BODY|-", help="The message (after -- if it begins with a dash); - reads standard input."
     ),
 ]
 Lines = Annotated[
@@ -35,8 +34,7 @@ Receiver = Annotated[
     ),
 ]
 Context = Annotated[
-    int | None,
-    typer.Option("--context", metavar="N", help="A number that connects a request and its response."),
+    int | None, typer.Option("--context", metavar="N", help="A number that links a request and its response.")
 ]
 
 DedupKey = Annotated[
@@ -44,7 +42,7 @@ DedupKey = Annotated[
     typer.Option(
         "--dedup-key",
         metavar="KEY",
-        help="Put the message once: within the queue's window another put with this key stores nothing.",
+        help="Store the message once: another put with this key within the queue's window has no effect.",
     ),
 ]
 Delay = Annotated[
@@ -61,7 +59,7 @@ PartitionKey = Annotated[
     typer.Option(
         "--partition-key",
         metavar="KEY",
-        help="Only consumers get the message; messages of one key go to one consumer at a time, in order.",
+        help="Only consumers get the message; messages with one key go to one consumer at a time, in order.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Putting a file line by line."""
+"""Puts a file line by line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from telesto.client import PutResult, TelestoError, TopicPutResult
 
 GROUP_MESSAGES_MAX = 4096
 GROUP_BYTES_MAX = 16 << 20
-"""Lines are read and put group by group; the client sends a group as several requests at once."""
+"""Lines are read and put in groups; the client sends a group as several requests at once."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A queue or a topic: its name, what identifies it in JSON, and what puts bodies there."""
+    """A queue or a topic: its name, its identity in JSON, and a function that puts bodies there."""
 
     name: str
     fields: Mapping[str, object]
@@ -38,7 +38,7 @@ class Totals:
 def put_lines(destination: Destination, source: LineSource, as_json: bool) -> None:
     """Put every line of `source`; print the figures.
 
-    Stops at the first line that is not taken, with a CommandError that names it.
+    Stops at the first line that is refused, with a CommandError that names it.
     """
     totals = Totals()
     started = time.monotonic()
@@ -64,7 +64,7 @@ def _put_group(destination: Destination, bodies: list[bytes], totals: Totals, pr
 
 
 def _not_taken(destination: Destination, before: int, error: TelestoError, later: int) -> CommandError:
-    """The error for the line after the first `before`; `later` of those after it were put all the same."""
+    """The error for the line after the first `before`; `later` lines after it were put nevertheless."""
     also = f" and {later} after it" if later else ""
     return CommandError(
         f"line {before + 1} was not put into {destination.name}: {describe(error)}; "

@@ -1,4 +1,4 @@
-"""What is said about a subscription that is not there."""
+"""The error message for a missing subscription."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from telesto.client import NotSubscribedError, TelestoClient
 
 @contextmanager
 def explained_subscription(client: TelestoClient, topic: str | None) -> Iterator[None]:
-    """Turn NotSubscribedError about `topic` (None: any) into a CommandError that says how to subscribe."""
+    """Turn NotSubscribedError about `topic` (None: any) into a CommandError with the command to subscribe."""
     try:
         yield
     except NotSubscribedError as error:

@@ -1,4 +1,4 @@
-"""Taking messages and writing them, confirming each only once it is written."""
+"""Takes messages and writes them; each is confirmed only after it is written."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from telesto.cli.terminal.piece_writer import PieceWriter
 from telesto.client import Message, TelestoClient, TopicMessage
 
 BATCH_MESSAGES_MAX = 256
-"""At most so many messages are taken at a time; they are held unconfirmed while they are written."""
+"""At most this many messages are taken at a time; they stay unconfirmed while they are written."""
 
 MessageT = TypeVar("MessageT", bound=Message | TopicMessage)
 
 
 @dataclass(frozen=True)
 class TakePlan:
-    """How long messages are taken: at most `count`, for `wait_s` seconds in all or for ever to `follow`."""
+    """How long messages are taken: at most `count`, for `wait_s` seconds in total or, with `follow`, for
+    ever."""
 
     wait_s: float
     count: int | None
@@ -32,14 +33,14 @@ class TakePlan:
 
     @property
     def count_max(self) -> int | None:
-        """At most so many messages; None without a bound."""
+        """The maximal number of messages; None without a limit."""
         return self.count if self.count is not None or self.follow else 1
 
 
 class Taking(Generic[MessageT]):
-    """Takes batch after batch until there is enough, nothing more, or no time left.
+    """Takes batch after batch until there are enough messages, no more, or no time left.
 
-    `read` takes messages: at most so many, waiting so many seconds (None: without limit).
+    `read` takes messages: at most this many, waiting this many seconds (None: without limit).
     """
 
     def __init__(
@@ -74,15 +75,15 @@ class Taking(Generic[MessageT]):
         return min(left, BATCH_MESSAGES_MAX)
 
     def _take(self, wanted: int) -> list[MessageT]:
-        """Wait for messages. When a signal ends that, the end of the client ends the call."""
+        """Wait for messages. If a signal ends the wait, closing the client ends the call."""
         timeout = None if self._plan.follow else max(0.0, self._until - time.monotonic())
         with self._output.waiting():
             return BackgroundCall(partial(self._read, wanted, timeout)).result()
 
     def _write(self, messages: list[MessageT]) -> None:
-        """Write messages and confirm those that were written whole, whatever ends the writing.
+        """Write messages and confirm those that were written completely, whatever ends the writing.
 
-        The others come again: those of a queue go back to it when the client is deleted or closed.
+        The others are delivered again: those of a queue go back to it when the client is deleted or closed.
         """
         lines = [self._to_line(message) for message in messages]
         with self._interrupts.held():
@@ -95,7 +96,7 @@ class Taking(Generic[MessageT]):
 
 
 def exit_code(written: int, source: str) -> ExitCode:
-    """NOTHING if nothing was written, which a terminal is told in words; `source` is the queue or topic."""
+    """NOTHING if nothing was written, with a message on a terminal; `source` is the queue or topic."""
     if written:
         return ExitCode.DONE
     if output.is_terminal():

@@ -19,14 +19,15 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topi
 OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
 Subscriber = Annotated[
     str | None,
-    typer.Option("--client", metavar="NAME", help="The client that subscribes, created if there is none."),
+    typer.Option("--client", metavar="NAME", help="The client that subscribes; created if necessary."),
 ]
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     group = typer.Typer(
-        no_args_is_help=True, help="Publish and subscribe: a message goes to all who subscribe to its topic."
+        no_args_is_help=True,
+        help="Publish and subscribe: every subscriber of a topic gets each of its messages.",
     )
     group.command("subscribe")(subscribe)
     group.command("unsubscribe")(unsubscribe)
@@ -41,15 +42,23 @@ def subscribe(
     topic: Name,
     max_behind: Annotated[
         int | None,
-        typer.Option("--max-behind", metavar="N", min=1, help="More messages behind than this is lagging."),
+        typer.Option(
+            "--max-behind",
+            metavar="N",
+            min=1,
+            help="The subscription lags if it is further behind than this.",
+        ),
     ] = None,
     max_age: Annotated[
         float | None,
         typer.Option(
-            "--max-age", metavar="SECONDS", min=0.001, help="A next message older than this is lagging."
+            "--max-age",
+            metavar="SECONDS",
+            min=0.001,
+            help="The subscription lags if its next message is older.",
         ),
     ] = None,
-    drop: Annotated[bool, typer.Option("--drop", help="End the subscription when it is lagging.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="End the subscription when it lags.")] = False,
     url: Url = DEFAULT_URL,
     client_name: Subscriber = None,
     as_json: Json = False,
@@ -77,7 +86,7 @@ def subscribe(
 def unsubscribe(
     topic: Name, url: Url = DEFAULT_URL, client_name: Subscriber = None, as_json: Json = False
 ) -> None:
-    """End a client's subscription to a topic; the messages that it has not got yet are gone for it."""
+    """End a client's subscription to a topic; it loses the messages that it has not got yet."""
     from telesto.cli.common.connection import connected, require_name
     from telesto.cli.messages.subscriptions import explained_subscription
 
@@ -101,14 +110,14 @@ def put(
             "--sequence",
             metavar="N",
             min=1,
-            help="The client's own number for the message in this topic: each is stored once, without a gap.",
+            help="The client's own number of the message in this topic; each is stored once, without gaps.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Put a message, or every line of a file, to a topic. A topic without subscribers keeps no message."""
+    """Put a message, or every line of a file, to a topic. A topic without subscribers keeps no messages."""
     from telesto.cli.common.connection import connected
     from telesto.cli.messages.put_lines import Destination, put_lines
     from telesto.cli.terminal import inputs
@@ -176,7 +185,7 @@ def list_topics(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """List the topics. Columns: messages ever put, subscribers, messages that still wait, name."""
+    """List the topics. Columns: messages ever put, subscribers, waiting messages, name."""
     from telesto.cli.common.connection import connected, require_name
 
     if mine:
@@ -191,7 +200,7 @@ def list_topics(
 def delete(
     topic: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
 ) -> None:
-    """Delete a topic that has no subscriptions. One of its name that is created later begins at number 1."""
+    """Delete a topic that has no subscriptions. A new topic of its name begins at number 1."""
     from telesto.cli.common.connection import connected
     from telesto.cli.terminal.exit_codes import ExitCode
     from telesto.cli.terminal.failures import CommandError

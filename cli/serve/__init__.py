@@ -1,4 +1,4 @@
-"""`telesto serve`: settings, processes, the embedded database, stopping in order.
+"""`telesto serve`: settings, processes, the embedded database, the shutdown.
 
 It imports `admin`, `common` and `terminal`. Begin with `serve`, then `run`.
 """

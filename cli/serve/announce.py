@@ -1,4 +1,4 @@
-"""What `telesto serve` prints once it serves: the address, the data and the next thing to try."""
+"""The output of `telesto serve` when it is ready: the address, the data and the first commands to try."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True)
 class Announcement:
-    """Says that the service is there; `data_dir` is None when the database was given by URL."""
+    """Announces that the service is ready; `data_dir` is None if the database was given by URL."""
 
     data_dir: Path | None
     as_json: bool
@@ -68,7 +68,7 @@ def _first_commands(host: str, port: int) -> list[str]:
 
 
 def _to_find_telesto() -> list[str]:
-    """What has to be typed for the shell to find the `telesto` of this environment; nothing if it does."""
+    """The command that makes the shell find this environment's `telesto`; nothing if it does already."""
     script = Path(sys.executable).with_name("telesto")
     found = shutil.which("telesto")
     if not script.exists() or (found and Path(found).resolve() == script.resolve()):

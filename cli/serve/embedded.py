@@ -18,7 +18,7 @@ WATCH_INTERVAL_S = 1.0
 
 @contextmanager
 def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
-    """Run a PostgreSQL in `data_dir` for the time of the block. Raises CommandError when it cannot be had."""
+    """Run a PostgreSQL in `data_dir` for the block. Raises CommandError if it cannot be started."""
     if _is_to_be_made(data_dir):
         output.print_note(f"creating a PostgreSQL database in {data_dir} ...")
     server = EmbeddedServer(data_dir)
@@ -38,7 +38,7 @@ def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
 
 
 def _is_to_be_made(data_dir: Path) -> bool:
-    """Whether there is no database yet; what cannot be looked at is for the server to complain of."""
+    """Whether there is no database yet; the server reports a directory that cannot be read."""
     try:
         return not DataDirectory(data_dir).initialised
     except OSError:
@@ -46,9 +46,9 @@ def _is_to_be_made(data_dir: Path) -> bool:
 
 
 def _watch(server: EmbeddedServer, stopping: threading.Event) -> None:
-    """Start the server again when it ended by itself, and see to its disk.
+    """Restart the server if it ended by itself, and watch its disk.
 
-    The middlewares come back to it on their own.
+    The middlewares reconnect on their own.
     """
     while not stopping.wait(WATCH_INTERVAL_S):
         if server.mind_disk():

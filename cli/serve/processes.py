@@ -1,4 +1,4 @@
-"""The service as several processes that share the port; this one watches over them."""
+"""The service as several processes that share the port, under a supervisor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READY_POLL_S = 0.05
 
 
 def serve_processes(settings: ServerSettings, announcement: Announcement, stop: Stop) -> int:
-    """Serve until a signal; returns the exit status. Raises OSError when the address cannot be had.
+    """Serve until a signal; return the exit status. Raises OSError if the address cannot be bound.
 
-    The signal has the processes answer what is under way first.
+    At the signal the processes first answer the requests in flight.
     """
     settings = settings.model_copy(update={"reuse_port": True})
     with listening.bind(settings) as held:

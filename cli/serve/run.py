@@ -1,4 +1,4 @@
-"""Running the service: the database first, then one or several middlewares, until a signal."""
+"""Runs the service: the database first, then one or several middlewares, until a signal."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class ServePlan:
 
 
 def run_service(plan: ServePlan) -> int:
-    """Serve until a signal; returns the exit status.
+    """Serve until a signal; return the exit status.
 
-    Raises CommandError when the port or the data directory is in use, the database cannot be reached or its
-    schema does not fit.
+    Raises CommandError if the port or the data directory is in use, the database cannot be reached or its
+    schema does not match.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
     stop = Stop()
     with _address_errors(plan.settings):
-        # Before the database is started: a port in use should be told at once.
+        # Before the database starts: a port in use should be reported at once.
         listening.bind(plan.settings).close()
         with _database(plan, stop) as settings:
             url = settings.database_url.get_secret_value()
@@ -76,7 +76,7 @@ def _log_links(names: list[str]) -> None:
 
 @contextmanager
 def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
-    """A database that is there and fits this release: the settings that lead to it."""
+    """Yield the settings for a database that is reachable and matches this release."""
     if has_database(plan.settings):
         url = plan.settings.database_url.get_secret_value()
         with explained_errors(url):
@@ -95,7 +95,7 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
 
 
 async def _await_database(url: str, settings: ServerSettings) -> None:
-    """Wait until the database can be reached; raises psycopg.OperationalError when it cannot."""
+    """Wait until the database can be reached; raises psycopg.OperationalError if it cannot."""
     told = False
 
     def tell(reason: str) -> None:

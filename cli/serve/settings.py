@@ -1,4 +1,4 @@
-"""The settings of `telesto serve`: from the command line, TELESTO_* and a file; shown as a file."""
+"""The settings of `telesto serve`: from the command line, TELESTO_* and a file; printed as a file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def load_settings(config: Path | None, **options: str | int | None) -> ServerSet
 
 
 def has_database(settings: ServerSettings) -> bool:
-    """Whether the user named a database; otherwise the embedded one is used."""
+    """Whether the user gave a database; otherwise the embedded one is used."""
     return "database_url" in settings.model_fields_set
 
 
 def print_settings(settings: ServerSettings) -> None:
     """Print the settings as a TOML file with a comment for each; passwords are left out."""
     for name, field in type(settings).model_fields.items():
-        # Without a URL of the user's the embedded database is used; a file that named one would change that.
+        # Without a given URL the embedded database is used; a URL in the printed file would change that.
         value = getattr(settings, name) if name != "database_url" or has_database(settings) else None
         output.print_line(f"# {field.description}")
         output.print_line(f"{name} = {_as_toml(value)}" if value is not None else f"# {name} =")
@@ -70,7 +70,7 @@ def _wrong_setting(name: str, problem: str, value: object, options: Mapping[str,
     if not name:
         return f"the settings contradict each other: {problem}"
     said = f"the setting {name}{_origin(name, options)} cannot be"
-    # With a password, perhaps; the problem shows it without.
+    # The value may contain a password; the problem shows it without.
     said += " used" if name.endswith("_url") else f" {value!r}"
     said += f": {problem[:1].lower()}{problem[1:]}"
     if isinstance(value, str) and _LINK.match(value):
@@ -79,7 +79,7 @@ def _wrong_setting(name: str, problem: str, value: object, options: Mapping[str,
 
 
 def _origin(name: str, options: Mapping[str, object]) -> str:
-    """Where a setting comes from, unless from the file. Options of the command line read variables too."""
+    """The source of a setting, unless it is the file. Options of the command line read variables too."""
     given = options.get(name)
     for variable, value in os.environ.items():
         if variable.upper() == variables.PREFIX + name.upper() and given in (None, value):

@@ -14,9 +14,9 @@ from telesto.middleware.server import MiddlewareServer
 
 
 def serve_single(settings: ServerSettings, announcement: Announcement, stop: Stop) -> int:
-    """Serve until a signal; returns the exit status. Raises OSError when the address cannot be had.
+    """Serve until a signal; return the exit status. Raises OSError if the address cannot be bound.
 
-    The signal has what is under way answered first.
+    At the signal the requests in flight are answered first.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         loop = runner.get_loop()

@@ -1,4 +1,4 @@
-"""What signals do to `telesto serve`, from its first step to its last."""
+"""The effect of signals on `telesto serve`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT
 class Stop:
     """Stops the service in order at a first signal, at once at a second one; for the main thread.
 
-    SIGHUP does not count as a second one, nor as a first: a terminal that goes away sends one and its shell
-    another one, and systemd may send one together with SIGTERM.
+    SIGHUP does not count as a first or second signal: a closing terminal sends one and its shell another, and
+    systemd may send one together with SIGTERM.
 
     Attributes:
         begun: whether a signal has come.
-        graceful: begins the stop of what runs, without raising. While there is none the program is unwound.
-        at_once: frees what would outlive this process.
+        graceful: begins the stop, without raising. If it is None, the program is unwound.
+        at_once: ends everything that would outlive this process.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Stop:
             signal.signal(number, _nothing)
 
     def served(self) -> None:
-        """What ran has ended: a first signal from now on changes nothing."""
+        """The service has ended: a first signal from now on changes nothing."""
         self.graceful = _nothing
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
@@ -54,4 +54,4 @@ class Stop:
 
 
 def _nothing(*_: object) -> None:
-    """There is nothing to do."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""Waiting for a call that another thread makes, so that a signal cuts only the waiting and not the call."""
+"""Calls in another thread, so that a signal ends only the waiting and not the call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 POLL_S = 0.5
-"""The waiting is bounded for a signal that comes just before it begins, which would not end it."""
+"""Waits are short, because a signal that comes just before a wait does not end it."""
 
 ResultT = TypeVar("ResultT")
 
 
 class BackgroundCall(Generic[ResultT]):
-    """A call under way in a thread of its own. Whoever does not wait for its end has to see that it ends."""
+    """A call in its own thread. A caller that does not wait for its end must make sure that it ends."""
 
     def __init__(self, function: Callable[[], ResultT]) -> None:
         self._function = function
@@ -23,7 +23,7 @@ class BackgroundCall(Generic[ResultT]):
         threading.Thread(target=self._run, name="call", daemon=True).start()
 
     def result(self) -> ResultT:
-        """Wait for what the function returns, or raise what it raised; a signal may come meanwhile."""
+        """Wait for the result, or raise the function's exception; a signal may come meanwhile."""
         outcome = self._next_outcome()
         if isinstance(outcome, Exception):
             raise outcome

@@ -1,7 +1,7 @@
-"""What the exit status of the `telesto` command says.
+"""The exit status of the `telesto` command.
 
-0 to 7 are Telesto's own; 70 is the custom of `sysexits.h` for a failure inside a program; those above 128
-follow the shells' custom of 128 plus the number of the signal.
+0 to 7 are Telesto's own. 70 is the code of `sysexits.h` for a failure inside a program. Those above 128
+follow the shells' convention: 128 plus the number of the signal.
 """
 
 from enum import IntEnum
@@ -27,15 +27,15 @@ class ExitCode(IntEnum):
 MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.REFUSED: "refused by the service, or a check found something wrong",
-    ExitCode.USAGE: "the command line is wrong: an option, a file, a URL",
+    ExitCode.USAGE: "the command line is wrong: an option, a file or a URL",
     ExitCode.UNREACHABLE: "the service or its database cannot be reached",
-    ExitCode.NOTHING: "nothing there: get found no message",
+    ExitCode.NOTHING: "there was no message",
     ExitCode.IN_USE: "the port, the data directory, the database or the client's state is in use",
-    ExitCode.SCHEMA: "the database does not fit: its schema, its encoding, the user's rights; or restored",
-    ExitCode.IN_DOUBT: "it may or may not have been done",
-    ExitCode.INTERNAL: "a failure that the command does not know",
+    ExitCode.SCHEMA: "the database has the wrong schema, encoding or rights, or was restored",
+    ExitCode.IN_DOUBT: "in doubt: it may or may not have been done",
+    ExitCode.INTERNAL: "an unexpected failure",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
-    ExitCode.OUTPUT_CLOSED: "the reader of the output went away (as in `| head -1`)",
+    ExitCode.OUTPUT_CLOSED: "the reader of the output went away (such as `| head -1`)",
     ExitCode.TERMINATED: "ended by SIGTERM",
 }
 

@@ -1,4 +1,4 @@
-"""Where the bodies of messages come from: an argument, a file or standard input."""
+"""The bodies of messages: from an argument, a file or standard input."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from telesto.cli.terminal.failures import CommandError, usage_error
 
 STANDARD_INPUT = "-"
 BODY_BYTES_MAX = 16 << 20
-"""A longer body or line is refused before it is read whole; the service's own limit is lower still."""
+"""A longer body or line is refused before it is read completely; the service's own limit is lower."""
 
 
 @dataclass(frozen=True)
 class LineSource:
-    """A file to be read line by line; `size_bytes` is None where the size is not known (a pipe)."""
+    """A file to be read line by line; `size_bytes` is None if the size is unknown (a pipe)."""
 
     name: str
     file: BinaryIO
     size_bytes: int | None
 
     def lines(self) -> Iterator[bytes]:
-        """The lines without their newline; everything else stays, a carriage return too.
+        """The lines without their newline, otherwise unchanged.
 
         Raises CommandError for a line beyond BODY_BYTES_MAX.
         """

@@ -1,4 +1,4 @@
-"""What SIGINT (Ctrl-C), SIGTERM and SIGHUP do to a command, and holding them back for a moment."""
+"""The effect of SIGINT (Ctrl-C), SIGTERM and SIGHUP on a command, and how to hold them back briefly."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def take_over() -> None:
-    """Have each of the signals unwind this program, whatever it inherited; for the main thread.
+    """Make each of the signals unwind this program, whatever it inherited; for the main thread.
 
-    A shell without job control starts what runs in the background with SIGINT ignored, but a SIGINT that is
-    sent to such a program is meant for it. Under nohup, which ignores SIGHUP, the program is to outlive its
-    terminal: there SIGHUP stays ignored, and SIGINT too if it is.
+    A shell without job control starts background programs with SIGINT ignored, but a SIGINT that is sent to
+    such a program is meant for it. A program under nohup, which ignores SIGHUP, must outlive its terminal:
+    SIGHUP stays ignored there, and SIGINT too if it is.
     """
     under_nohup = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     spared = set(SIGNALS) - set(handled()) - {signal.SIGTERM} if under_nohup else set()
@@ -24,12 +24,12 @@ def take_over() -> None:
 
 
 def handled() -> list[signal.Signals]:
-    """Those of the signals that are not to be ignored."""
+    """The signals that are not ignored."""
     return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def raise_for(number: int) -> None:
-    """Unwind as for Ctrl-C, so that what a command holds is given back.
+    """Unwind as for Ctrl-C, so that the command releases what it holds.
 
     Raises KeyboardInterrupt for SIGINT, SystemExit with 128 plus the number for another signal.
     """

@@ -1,7 +1,7 @@
-"""What commands write to standard output and to standard error.
+"""The output of commands to standard output and standard error.
 
-Standard output is written without a buffer of Python's own: when `write` returns, the kernel has the bytes.
-That is what lets `telesto get` confirm a message after it was written and not before.
+Standard output has no buffer in Python: when `write` returns, the kernel has the bytes. So `telesto get` can
+confirm a message after it was written and not before.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def write(data: bytes) -> None:
 
 
 def write_some(data: memoryview) -> int:
-    """Write as much of `data` to standard output as goes at once; returns how many bytes.
+    """Write as much of `data` to standard output as goes at once; return the number of bytes.
 
-    Raises OutputClosedError when its reader is gone, CommandError when it cannot be written (a full disk).
+    Raises OutputClosedError if its reader is gone, CommandError if it cannot be written (a full disk).
     """
     try:
         return os.write(STANDARD_OUTPUT, data)

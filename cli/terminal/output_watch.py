@@ -1,6 +1,6 @@
-"""Noticing that the reader of standard output went away while there is nothing to write.
+"""Notices that the reader of standard output went away while there is nothing to write.
 
-Otherwise `telesto get orders --follow | head -1` would wait for another message only to find nobody there.
+Otherwise `telesto get orders --follow | head -1` would wait for another message that it cannot write.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OutputWatch:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Raise OutputClosedError inside the block, wherever it waits, when the output's reader goes away."""
+        """Raise OutputClosedError inside the block when the output's reader goes away."""
         self._waiting = True
         try:
             if self._gone:

@@ -1,4 +1,4 @@
-"""Writing so that it is known what was written when it is interrupted."""
+"""Interruptible writing that knows how much was written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from telesto.cli.terminal import output
 from telesto.cli.terminal.interrupts import Interrupts
 
 PIECE_BYTES_MAX = select.PIPE_BUF
-"""So many bytes a pipe takes without blocking when it is ready."""
+"""A ready pipe takes this many bytes without blocking."""
 READY_POLL_MS = 500
 
 

@@ -16,10 +16,9 @@ ResultT = TypeVar("ResultT")
 def run_to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run `work` and return its result.
 
-    The first signal cancels it; those that follow do not cut its cleaning up short. When that is over,
-    KeyboardInterrupt is raised for SIGINT, SystemExit with 128 plus the number for another signal. An
-    exception raised in the middle of a loop, as signal handlers do otherwise, would leave the loop without
-    the work having been told.
+    The first signal cancels it; later ones do not shorten its clean-up. Afterwards SIGINT raises
+    KeyboardInterrupt, and another signal SystemExit with 128 plus its number. If a signal handler raised in
+    the middle of the event loop, the loop would end without telling the work.
     """
     handlers = {number: signal.getsignal(number) for number in handled()}
     received: list[int] = []
@@ -45,7 +44,7 @@ async def _cancelled_by_signals(work: Coroutine[Any, Any, ResultT], received: li
             received.append(number)
             loop.call_soon_threadsafe(task.cancel)
 
-    # Not the loop's own handlers: they go before the loop has ended what else it has to end.
+    # Not the loop's own handlers: those are removed before the loop has ended all its tasks.
     for number in handled():
         signal.signal(number, stop)
     return await work
