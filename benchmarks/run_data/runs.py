@@ -163,20 +163,25 @@ def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
         findings.append(
             Finding(
                 "bad",
-                f"{where}the audit of runs {told(runs.unclean)} was not clean: figures of a failing service.",
+                f"{where}the audit of runs {told(runs.unclean)} was not clean: these figures show a failing "
+                "service.",
             )
         )
     if runs.partial:
         findings.append(
             Finding(
                 "note",
-                f"{where}{len(runs.missing)} runs are missing ({told(runs.missing)}): a part of the "
-                "experiment.",
+                f"{where}{len(runs.missing)} runs are missing ({told(runs.missing)}): this report covers "
+                "only a part of the experiment.",
             )
         )
     if any(len(repeated) == 1 for repeated in runs.repetitions().values()):
         findings.append(
-            Finding("note", f"{where}what was run once has no interval: chance is not told from effect.")
+            Finding(
+                "note",
+                f"{where}a combination with a single run has no interval, so effects and random variation "
+                "look alike.",
+            )
         )
     failed = {run.name: sum(runs.results[run.name]["errors"].values()) for run in runs.whole}
     if any(failed.values()):

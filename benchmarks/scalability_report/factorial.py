@@ -1,4 +1,4 @@
-"""The report on a 2^k r design: which factors, alone and together, explain how much of a measure."""
+"""The report on a 2^k r design: how much of a measure each factor and interaction explains."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from telesto.benchmarks.spark.errors import RunsError
 from telesto.benchmarks.spark.failures import explained_failures
 
 STEPS_OF_REPORT: Final = STEPS + 1
-"""How often the report says that it is a step further."""
+"""How often `step` is called."""
 FACTORS_MAX: Final = 10
 SUSPICIOUS: Final = 0.05
-"""So improbable residuals are not taken for normally distributed."""
+"""Residuals with a smaller p-value are not treated as normally distributed."""
 JOINED: Final = " × "
 Step = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is analysed: its name, its unit, and where it is in a run."""
+    """A measure: its name, its unit, and how to compute it for a run."""
 
     key: str
     name: str
@@ -66,12 +66,12 @@ MEASURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The whole part of a design.
+    """The complete part of a design.
 
     Attributes:
         factors: names and both levels, the low one first.
-        runs: names of the runs of each combination, as many of each.
-        left_out: names of whole runs that are not used, for other combinations have fewer.
+        runs: names of the runs of each combination, equally many of each.
+        left_out: names of complete runs that are not used, because other combinations have fewer.
     """
 
     factors: Mapping[str, tuple[Any, Any]]
@@ -82,17 +82,11 @@ class Design:
 def factorial_report(
     spark: SparkSession, path: Path, *, logarithms: bool = False, step: Step = lambda: None
 ) -> Report:
-    """Make the report of an experiment of two levels a factor.
+    """Make the report of an experiment with two levels of each factor.
 
-    Args:
-        spark: what reads and computes.
-        path: a directory of `telesto bench run`.
-        logarithms: analyse logarithms of the measures, whose effects multiply.
-        step: is called STEPS_OF_REPORT times.
-
-    Raises:
-        RunsError: the directory cannot be read, or is of another design.
-        ReportError: Spark failed.
+    With `logarithms` it analyses logarithms of the measures, whose effects multiply. `step` is called
+    STEPS_OF_REPORT times. Raises RunsError if the directory cannot be read or has another design, ReportError
+    if Spark fails.
     """
     runs = open_runs(path)
     design = design_of(runs)
@@ -101,8 +95,8 @@ def factorial_report(
     findings = findings_on(runs)
     if design.left_out:
         text = (
-            f"Combinations have to have equally many repetitions: runs {told(design.left_out)} are left out, "
-            "as the last ones of an experiment that was broken off."
+            f"All combinations need equally many repetitions: runs {told(design.left_out)} are left out, "
+            "the last ones of an interrupted experiment."
         )
         findings.append(Finding("note", text))
     sections, main = [], None
@@ -110,7 +104,7 @@ def factorial_report(
         values = {signs: [each.of(measured[name]) for name in names] for signs, names in design.runs.items()}
         if logarithms and any(value <= 0 for of in values.values() for value in of):
             findings.append(
-                Finding("note", f"{each.name} is 0 in a run, and has no logarithm: it is left out.")
+                Finding("note", f"{each.name} is 0 in a run and has no logarithm: it is left out.")
             )
             continue
         if logarithms:
@@ -133,10 +127,9 @@ def factorial_report(
 
 
 def design_of(runs: Runs) -> Design:
-    """Find the whole part of a 2^k design; a factor of one level is none.
+    """Find the complete part of a 2^k design; a factor with one level does not count.
 
-    Raises:
-        RunsError: a factor has more levels than two, there is none of two, or a combination has no whole run.
+    Raises RunsError if a factor has more than two levels, none has two, or a combination has no complete run.
     """
     where = runs.directory.path
     levels = {name: each for name, each in runs.experiment.varied.items() if len(each) > 1}
@@ -166,17 +159,16 @@ def design_of(runs: Runs) -> Design:
 
 
 def _said(measure: Measure, found: Analysis, logarithms: bool) -> list[Finding]:
-    """What matters for a measure, and what is doubtful about it."""
+    """The main effects of a measure, and doubts about them."""
     first = [effect for effect in found.effects if effect.significant is not False][:2]
     told_effects = ", ".join(f"{JOINED.join(each.factors)} ({each.share or 0.0:.0%})" for each in first)
-    matters = (
-        f"most of the variation is explained by {told_effects}" if first else "no effect is told from chance"
-    )
+    matters = f"most of the variation is explained by {told_effects}" if first else "no effect is significant"
     texts = [f"{measure.name}: {matters}."]
     if found.multiplies and not logarithms:
         ratio = found.greatest / found.least
         texts.append(
-            f"{measure.name} spans a factor of {ratio:.3g}: effects may multiply. --log analyses logarithms."
+            f"{measure.name} spans a factor of {ratio:.3g}: effects may multiply. Try --log to analyse "
+            "logarithms."
         )
     return [Finding("note", text) for text in texts]
 
@@ -189,22 +181,21 @@ def _sections(measure: Measure, found: Analysis, logarithms: bool) -> list[Secti
     mean, how = found.mean.value, ""
     if logarithms:
         how = (
-            f" An effect of q is a factor of 10^2q from low to high ({10**mean:.3g} {measure.unit} in "
-            "the geometric mean)."
+            f" An effect q means a factor of 10^2q from low to high (the geometric mean is {10**mean:.3g} "
+            f"{measure.unit})."
         )
     significant = sum(1 for effect in found.effects if effect.significant)
     told_count = (
-        f"{significant} of {len(found.effects)} effects are told from chance (intervals of 95 %); "
-        "grey ones are not."
+        f"{significant} of {len(found.effects)} effects are significant (95 % intervals); grey ones are not."
         if found.repetitions > 1
-        else "With one repetition no interval and no error is known: effects cannot be told from chance."
+        else "With one repetition there are no intervals and no error: significance cannot be tested."
     )
     sections = [
         Section(
             measure.name,
-            f"In {unit}; the mean is {mean:.4g}. An effect is half of the change from a factor's low "
-            "level to its "
-            f"high one; that of several together is by how much one changes the effect of the other." + how,
+            f"In {unit}; the mean is {mean:.4g}. An effect is half of the change from a factor's low level "
+            "to its high level. An interaction is the amount by which one factor changes another's effect."
+            + how,
             _effect_figures(measure, found),
             plot,
             told_count,
@@ -222,7 +213,7 @@ def _effect_figures(measure: Measure, found: Analysis) -> Figures:
         *columns(Kind.TEXT, effect="effect of"),
         *columns(Kind.RATIO, value="effect", low="from", high="to"),
         *columns(Kind.SHARE, share="of the variation"),
-        *columns(Kind.TEXT, significant="told from chance"),
+        *columns(Kind.TEXT, significant="significant"),
     )
     rows: list[Row] = [_effect_row(found.mean), *(_effect_row(effect) for effect in found.effects)]
     if found.repetitions > 1:
@@ -242,22 +233,19 @@ def _residual_part(measure: Measure, found: Analysis, unit: str) -> Section:
         normal = "There are too few different residuals to test whether they are normally distributed."
     elif quantiles.probability < SUSPICIOUS:
         normal = (
-            f"They are hardly normally distributed (Shapiro-Wilk, p = {quantiles.probability:.2g}): "
-            "take intervals for "
-            "rough ones, and try logarithms (--log)."
+            f"They are hardly normally distributed (Shapiro-Wilk, p = {quantiles.probability:.2g}): the "
+            "intervals are rough; try logarithms (--log)."
         )
     else:
-        normal = (
-            f"Nothing speaks against a normal distribution (Shapiro-Wilk, p = {quantiles.probability:.2g})."
-        )
+        normal = f"They may be normally distributed (Shapiro-Wilk, p = {quantiles.probability:.2g})."
     return Section(
         f"Residuals: {measure.name[0].lower()}{measure.name[1:]}",
-        "What repetitions differ by from the mean of their combination. The intervals suppose that "
-        "residuals are "
-        "independent, spread alike everywhere, and normally distributed.",
+        "The differences of repetitions from the mean of their combination. The intervals assume that "
+        "residuals are independent, normally distributed, and equally spread everywhere.",
         figures_of(f"{measure.key}-residuals", columns(Kind.RATIO, "predicted", "residual"), rows),
         residuals(f"{measure.key} residuals", found.predicted, found.residuals, quantiles, unit),
-        f"Left: no pattern, and the same spread everywhere, is as it should be. Right: on the line. {normal}",
+        "Left: there should be no pattern, and an even spread. Right: points should lie on the line. "
+        f"{normal}",
         folded=True,
         group=measure.name,
     )
@@ -268,7 +256,7 @@ def _design_part(design: Design) -> Section:
     rows = ((name, str(low), str(high)) for name, (low, high) in design.factors.items())
     return Section(
         "The design",
-        "Factors and their levels. All combinations were run, in an order by chance within each repetition.",
+        "Factors and their levels. All combinations were run, in random order within each repetition.",
         figures_of("design", fields, rows),
         group="The design",
     )
@@ -291,11 +279,11 @@ def _summary(design: Design, main: Analysis | None) -> list[tuple[str, str]]:
 
 
 BARS_MAX = 14
-"""Effects that are drawn at most, the largest first; the table has all."""
+"""The plot shows at most this many effects, the largest first; the table has all."""
 
 
 def effects(salt: str, names: Sequence[str], found: Sequence[Effect], error_share: float | None) -> str:
-    """Left what each explains of the variation, right its effect with the interval."""
+    """Left the share of the variation that each explains, right its effect with the interval."""
     kept = list(found)[:BARS_MAX]
     labels = list(names)[:BARS_MAX]
     with style(salt):
@@ -319,7 +307,7 @@ def effects(salt: str, names: Sequence[str], found: Sequence[Effect], error_shar
 def residuals(
     salt: str, predicted: Sequence[float], left: Sequence[float], quantiles: Quantiles, unit: str
 ) -> str:
-    """Residuals over what the model predicts, and against the quantiles of a normal distribution."""
+    """Residuals against the predictions, and against the quantiles of a normal distribution."""
     with style(salt):
         figure = new_figure(1.05)
         over, normal = figure.subplots(1, 2)

@@ -1,10 +1,10 @@
-"""Laws beside measurements: the response-time law, and the service as a closed network of queues.
+"""Laws compared with measurements: the response-time law, and the service as a closed network of queues.
 
-The network has the demands that were measured at one level of a sweep. Stations are the processors (with what
-clients and middlewares use of them; what PostgreSQL uses is in the calls), and the calls of each kind of
-request. Requests that stand in line together go in one call: with n of them there, a worker takes those that
-came while its last call ran, which are half of them, and the call takes S(n) = a + b n. So such a station
-gets faster with more customers. Reads that wait for a message pass time without a station.
+The network has the demands that were measured at one level of a sweep. Its stations are the processors (with
+the usage of clients and middlewares; PostgreSQL's usage is in the calls), and the calls of each kind of
+request. Requests that wait together go in one call: with n of them there, a worker takes those that came
+during its last call, which are half of them, and the call takes S(n) = a + b n. So such a station becomes
+faster with more customers. Reads that wait for a message spend time without a station.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from telesto.benchmarks.scalability_report.sweep import (
 )
 
 FACTORS: Final = ("clients", "in_flight", "think_ms", "middlewares", "workers", "pool_size")
-"""Factors of which the model knows what they change; others change the demands themselves."""
+"""Factors whose effect the model knows; others change the demands themselves."""
 CUSTOMERS_MAX: Final = 4000
-"""With more the model takes minutes."""
+"""With more customers the model takes minutes."""
 GOOD_ERROR: Final = 0.10
-"""A prediction that is off by no more needs no reason."""
+"""A prediction with a smaller error needs no explanation."""
 MS_PER_S: Final = 1000.0
 PROCESSORS: Final = "processors"
 PARKED: Final = "waiting for a message"
@@ -49,7 +49,7 @@ CALLS: Final = "calls"
 
 @dataclass(frozen=True, slots=True)
 class CallDemand:
-    """Calls of one kind: requests of it for each operation, and the straight line of a call's length."""
+    """Calls of one kind: their requests for each operation, and the straight line of a call's length."""
 
     kind: str
     visits: float
@@ -66,7 +66,6 @@ class Demands:
     """What one operation needs, as measured at one level.
 
     Attributes:
-        level: at which.
         processors_s: processor time of clients and middlewares.
         parked_s: waiting for messages.
         calls: of the kinds of requests for which clients wait.
@@ -80,15 +79,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A prediction beside what was measured.
-
-    Attributes:
-        level: of the factor.
-        predicted: by the model.
-        messages_per_s: that it means.
-        throughput_error, response_error: shares by which the prediction is off.
-        reason: why, as far as the measurements tell.
-    """
+    """A prediction and its relative errors; `reason` explains them as far as the measurements can."""
 
     level: float
     predicted: Prediction
@@ -99,25 +90,24 @@ class Compared:
 
 
 def why_not(sweep: Sweep) -> str | None:
-    """Why there is no model of a sweep; None when there can be one."""
+    """Why there is no model of a sweep; None if there can be one."""
     if not sweep.closed:
-        return "the model is one of closed systems, in which every client waits for its answer"
+        return "the model is for closed systems, in which every client waits for its answer"
     if sweep.factor not in FACTORS:
         return (
-            f"{sweep.factor} changes what an operation needs itself, and the model knows that of "
-            "one level only"
+            f"{sweep.factor} changes what an operation needs, and the model knows the needs at one level only"
         )
     if sweep.processors is None:
-        return "the experiment does not tell how many processors the machine has"
+        return "the experiment does not say how many processors the machine has"
     if any(not run.calls or not run.phases for level in sweep.levels for run in level.runs):
-        return "runs have no metrics or phases in the part that counts (phase_every = 0, or too short)"
+        return "runs have no metrics or phases in the measured part (phase_every = 0, or too short)"
     if max(run.customers for level in sweep.levels for run in level.runs) > CUSTOMERS_MAX:
         return f"there are more than {CUSTOMERS_MAX:,} customers"
     return None
 
 
 def chosen_level(sweep: Sweep) -> Level:
-    """The level whose demands the model has: the middle one, from which none is far."""
+    """The level whose demands the model uses: the middle one."""
     return sweep.levels[len(sweep.levels) // 2]
 
 
@@ -133,12 +123,12 @@ def demands_of(level: Level) -> Demands:
 
 
 def compare(sweep: Sweep, demands: Demands) -> list[Compared]:
-    """Predict every level with the demands of one, and set the predictions beside the measurements."""
+    """Predict every level with the demands of one, and compare the predictions with the measurements."""
     return [_compared(level, demands, sweep.processors or 1) for level in sweep.levels]
 
 
 def predict(demands: Demands, settings: RunSettings, processors: int) -> Prediction:
-    """What the model says of a run with these settings."""
+    """The model's prediction for a run with these settings."""
     stations = [
         Server.of_servers(PROCESSORS, demands.processors_s, processors),
         Server.delay(PARKED, demands.parked_s),
@@ -151,7 +141,7 @@ def predict(demands: Demands, settings: RunSettings, processors: int) -> Predict
 
 
 def _gathering(call: CallDemand, workers: int) -> Pace:
-    """How many times as many requests a second, with n of them there, as with one."""
+    """The relative throughput of the station with n requests there."""
 
     def pace(n: Values) -> Values:
         busy = np.minimum(n, workers)
@@ -171,7 +161,7 @@ def _call_demand(level: Level, kind: str) -> CallDemand:
     alone = fmean(line.alone_s or 0.0 for line in lines) if lines else 0.0
     each = fmean(line.each_s or 0.0 for line in lines) if lines else 0.0
     if alone <= 0 or each < 0:
-        # The calls that were seen are of too few sizes, so that chance tilts the line: all are as long.
+        # The sampled calls have too few sizes to fit a line: assume that all are equally long.
         alone, each = mean_s, 0.0
     return CallDemand(kind, visits, alone, each)
 
@@ -196,9 +186,9 @@ def _reason(level: Level, demands: Demands, predicted: Prediction, error: float)
         return "within 10 %"
     by_calls = sum(time for name, time in predicted.residence_s.items() if name.startswith(CALLS))
     measured_parts: dict[str, Callable[[Measured], float]] = {
-        "in line for the database and in its calls": _calls_s,
+        "waiting for the database and in its calls": _calls_s,
         PARKED: lambda run: _phase_s(run, "parked_s"),
-        "outside of line, calls and waiting": _elsewhere_s,
+        "outside of calls and waiting": _elsewhere_s,
     }
     model = (by_calls, predicted.residence_s.get(PARKED, 0.0), predicted.residence_s.get(PROCESSORS, 0.0))
     parts = [
@@ -219,9 +209,9 @@ def _processors_s(run: Measured) -> float:
 
 
 def _phase_s(run: Measured, *names: str) -> float:
-    """Seconds of an operation in phases of those kinds for which clients wait.
+    """Seconds of an operation in these phases, for the kinds for which clients wait.
 
-    A request that is tried again counts in every call, and its phases are those of all its tries.
+    A request that is tried again counts in every call, and its phases include all its tries.
     """
     return sum(
         run.phases[kind][name] * calls.requests / run.phases[kind]["tries"] / run.operations_per_s
@@ -240,7 +230,7 @@ def _elsewhere_s(run: Measured) -> float:
 
 
 LAW_TOLERANCE: Final = 0.05
-"""By so much the response-time law may be missed without a remark."""
+"""A smaller deviation from the response-time law is not remarked."""
 
 
 def response_law_part(sweep: Sweep) -> Section:
@@ -264,21 +254,18 @@ def response_law_part(sweep: Sweep) -> Section:
         worst = max(worst, (abs(off), off, level.value))
     size, off, at = worst
     verdict = (
-        f"It holds within {size:.1%}: latencies and throughput were measured alike."
+        f"It holds within {size:.1%}: the measurements of latency and throughput agree."
         if size <= LAW_TOLERANCE
-        else f"At {sweep.factor} = {at:g} it is missed by {off:+.1%}: clients spend that time outside of "
+        else f"At {sweep.factor} = {at:g} the deviation is {off:+.1%}: clients spend that time outside of "
         "requests (their own processor time between an answer and the next request, reads that ended "
-        "without a message), or operations that began before the time that counts are in it."
+        "without a message), or some operations began before the measured part."
     )
-    meaning = (
-        "In a closed system R = N / X - Z must hold, whatever is inside: operations are those "
-        "in which a client waits."
-    )
+    meaning = "Every closed system obeys R = N / X - Z. Operations are those in which a client waits."
     return Section("Response-time law", f"{meaning} {verdict}", figures_of("response-law", fields, rows))
 
 
 def model_part(sweep: Sweep) -> Section:
-    """What a network of queues predicts for all levels from one of them."""
+    """The predictions of a network of queues for all levels, from one of them."""
     fields = (
         *columns(
             Kind.RATIO, level=sweep.factor, measured_per_s="measured, messages/s", predicted_per_s="predicted"
@@ -325,15 +312,12 @@ def model_part(sweep: Sweep) -> Section:
     worst = max(compared, key=lambda each: abs(each.throughput_error))
     return Section(
         title,
-        "A closed network, solved exactly (as by mean value analysis), with what was measured at "
-        f"{sweep.factor} = "
-        f"{demands.level:g}: {duration(demands.processors_s)} of {sweep.processors} processors "
-        "outside of PostgreSQL, "
-        f"{duration(demands.parked_s)} waiting for messages, and {calls}.",
+        "A closed network, solved exactly (as by mean value analysis), with the measurements at "
+        f"{sweep.factor} = {demands.level:g}: {duration(demands.processors_s)} of {sweep.processors} "
+        f"processors outside PostgreSQL, {duration(demands.parked_s)} waiting for messages, and {calls}.",
         figures_of("model", fields, rows),
         scalability_plots.over_factor("model", sweep.factor, sweep.values, panels),
-        f"The model is off by {worst.throughput_error:+.0%} at most ({sweep.factor} = "
-        f"{worst.level:g}; {worst.reason}). "
-        "It does not know that PostgreSQL takes processors from the others, that quick calls of different "
-        "kinds follow one another, nor who waits for whose message.",
+        f"The largest error of the model is {worst.throughput_error:+.0%} ({sweep.factor} = {worst.level:g}; "
+        f"{worst.reason}). The model ignores that PostgreSQL takes processors from the other tiers, that "
+        "quick calls of different kinds follow one another, and that clients wait for each other's messages.",
     )

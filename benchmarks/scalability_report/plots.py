@@ -1,4 +1,4 @@
-"""Plots of the report on scalability: curves over a factor with their intervals, and bars of parts."""
+"""Plots of the report on scalability: curves over a factor with their intervals, and stacked bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telesto.benchmarks.pages.section import duration, three_digits
 
 CURVE_POINTS: Final = 200
 WIDE: Final = 8.0
-"""From so many times the least level on, the greatest asks for a logarithmic scale."""
+"""A greater ratio between the extreme levels needs a logarithmic scale."""
 MS_PER_S: Final = 1000.0
 DASHES: Final = ("--", ":", "-.")
 
@@ -25,15 +25,15 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot of several that share their factor.
+    """One of several plots over the same factor.
 
     Attributes:
         label: of its axis, with the unit.
-        measured: of each level, by name; drawn with intervals.
+        measured: means of each level, by name; drawn with intervals.
         repetitions: single values of each level, of the first of `measured`.
-        curves: laws, bounds and models that are drawn as lines, by name; NaN where they say nothing.
+        curves: laws, bounds and models as lines, by name; NaN where they are undefined.
         steps: the same, known at the levels only.
-        logarithmic: whether values span magnitudes.
+        logarithmic: whether values span orders of magnitude.
     """
 
     label: str
@@ -48,7 +48,7 @@ class Panel:
 def over_factor(
     salt: str, name: str, levels: Sequence[float], panels: Sequence[Panel], knee: float | None = None
 ) -> str:
-    """Panels above each other over the levels of a factor; `knee` is marked in each."""
+    """Panels on top of each other over the levels of a factor; `knee` is marked in each."""
     with style(salt):
         figure = new_figure(0.35 + 0.75 * len(panels))
         rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -65,7 +65,7 @@ def over_factor(
 def lines(
     salt: str, name: str, levels: Sequence[float], series: Mapping[str, Sequence[float]], label: str
 ) -> str:
-    """One line for each series; 1 is all there is (utilisation)."""
+    """A line for each series; 1 is full utilisation."""
     with style(salt):
         figure = new_figure(1.05)
         axes = figure.subplots()
@@ -87,7 +87,7 @@ def lines(
 def stacked(
     salt: str, name: str, levels: Sequence[float], parts: Mapping[str, Sequence[float]], unit: str
 ) -> str:
-    """A bar for each level, made of parts."""
+    """A stacked bar for each level."""
     with style(salt):
         figure = new_figure(1.05)
         axes = figure.subplots()
@@ -111,7 +111,7 @@ def stacked(
 
 
 def scale_of_levels(axes: Axes, levels: Sequence[float]) -> None:
-    """Levels as they are on the horizontal axis; logarithmic where they span magnitudes."""
+    """Ticks at the levels; a logarithmic axis if they span orders of magnitude."""
     if min(levels) > 0 and max(levels) / min(levels) >= WIDE:
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
@@ -145,7 +145,7 @@ def _draw(axes: Axes, levels: Sequence[float], panel: Panel) -> None:
 
 
 def _scale_of_values(axes: Axes, panel: Panel) -> None:
-    """Curves may leave the plot; what was measured may not."""
+    """Scale the axis to the measurements; curves may leave the plot."""
     highest = [
         each.high if each.high is not None else each.mean for of in panel.measured.values() for each in of
     ]
@@ -162,7 +162,7 @@ def _scale_of_values(axes: Axes, panel: Panel) -> None:
 
 
 def _reach(means: Sequence[Mean]) -> Any:
-    """Down and up from each mean to the ends of its interval; a time or a rate ends at 0."""
+    """The distances from each mean to the ends of its interval, at least down to 0."""
     low = [each.mean - max(each.low if each.low is not None else each.mean, 0.0) for each in means]
     high = [(each.high if each.high is not None else each.mean) - each.mean for each in means]
     return np.array([low, high])

@@ -27,13 +27,7 @@ from telesto.benchmarks.spark.failures import explained_failures
 
 
 def sections_of(sweep: Sweep, prefix: str, group: str) -> list[Section]:
-    """All sections of a sweep.
-
-    Args:
-        sweep: what.
-        prefix: of the names of its figures.
-        group: the heading that they stand under.
-    """
+    """All sections of a sweep, with a prefix for the names of figures, under a common heading."""
     makers: list[Callable[[Sweep], Section | None]] = [throughput_part]
     if sweep.closed and sweep.factor == CUSTOMERS:
         makers.append(law_part)
@@ -45,7 +39,7 @@ def sections_of(sweep: Sweep, prefix: str, group: str) -> list[Section]:
 
 
 def _placed(section: Section, prefix: str, group: str) -> Section:
-    """The section with names that no other sweep has, under its heading."""
+    """The section with unique names, under its heading."""
 
     def named(figures: Figures) -> Figures:
         return replace(figures, key=f"{prefix}-{figures.key}")
@@ -62,7 +56,7 @@ def _placed(section: Section, prefix: str, group: str) -> Section:
 
 
 STEPS_OF_RUNS: Final = STEPS + 1
-"""How often the report says, for each experiment, that it is a step further."""
+"""How often `step` is called for each experiment."""
 
 Step = Callable[[], None]
 
@@ -70,14 +64,8 @@ Step = Callable[[], None]
 def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = lambda: None) -> Report:
     """Make the report of the experiments in some directories.
 
-    Args:
-        spark: what reads and computes.
-        paths: directories of `telesto bench run`.
-        step: is called STEPS_OF_RUNS times for each.
-
-    Raises:
-        RunsError: a directory cannot be read, or varies nothing that is a number.
-        ReportError: Spark failed.
+    `step` is called STEPS_OF_RUNS times for each. Raises RunsError if a directory cannot be read or varies no
+    numeric setting, ReportError if Spark fails.
     """
     experiments = [open_runs(path) for path in paths]
     findings: list[Finding] = []
@@ -109,7 +97,7 @@ def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = 
 
 
 def _conclusion(sweep: Sweep) -> Finding:
-    """What came of a sweep, in a sentence."""
+    """The result of a sweep, in a sentence."""
     best = sweep.best
     most, first = best.value_of(messages), sweep.levels[0].value_of(messages)
     station = busiest(best, sweep)
@@ -117,13 +105,13 @@ def _conclusion(sweep: Sweep) -> Finding:
     if first and best is not sweep.levels[0]:
         text += f", {most / first:.3g} times that at {sweep.values[0]:g}"
     if station is not None:
-        state = "which limit" if station.utilisation >= BUSY else "which do not limit"
-        text += f"; busiest are {station.name} ({station.utilisation:.0%} in use), {state}"
+        state = "the bottleneck" if station.utilisation >= BUSY else "no bottleneck"
+        text += f"; the busiest station is {station.name} ({station.utilisation:.0%} in use), {state}"
     return Finding("note", f"{text}.")
 
 
 def _summary(sweeps: Sequence[Sweep]) -> list[tuple[str, str]]:
-    """The figures at the top: those of the first sweep, where there are several."""
+    """The figures at the top, those of the first sweep."""
     first, best = sweeps[0], sweeps[0].best
     runs = sum(len(level.runs) for sweep in sweeps for level in sweep.levels)
     return [
@@ -141,5 +129,5 @@ def _count(runs: Runs) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that files and ids can have."""
+    """The name in a form for files and ids."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

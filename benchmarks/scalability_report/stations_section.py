@@ -1,4 +1,4 @@
-"""Sections on what is busy: stations, processors by tier, and phases of a request."""
+"""Sections on utilisation: stations, processors by tier, and phases of a request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from telesto.benchmarks.scalability_report.sweep import PHASES, TIERS, Level, Me
 US_PER_S: Final = 1e6
 MS_PER_S: Final = 1e3
 BUSY: Final = 0.85
-"""A station that is used so much makes others wait: it limits."""
+"""A station with higher utilisation is a bottleneck."""
 PHASE_NAMES: Final = {
     "parse": "reading the request",
-    "fifo": "in line",
+    "fifo": "waiting for a call",
     "database": "in calls",
     "parked": "waiting for a message",
     "answer": "answering",
@@ -29,12 +29,12 @@ PHASE_FIELDS: Final = (
 
 
 def busiest(level: Level, sweep: Sweep) -> Station | None:
-    """The station of a level of which most is used."""
+    """The station of a level with the highest utilisation."""
     return max(stations_of(level, sweep), key=lambda station: station.utilisation, default=None)
 
 
 def stations_part(sweep: Sweep) -> Section:
-    """How busy each station is, and what it could serve at most."""
+    """The utilisation of each station, and its limit."""
     fields = (
         *columns(Kind.RATIO, level=sweep.factor),
         *columns(Kind.TEXT, "station"),
@@ -54,9 +54,8 @@ def stations_part(sweep: Sweep) -> Section:
     whole = {name: values for name, values in series.items() if len(values) == len(sweep.levels)}
     return Section(
         "Stations",
-        "Of each station, which share of its servers was busy (utilisation law, U = XD / m). Calls "
-        "wait for locks "
-        "and disks too: a station of calls that is full has its middleware gather more requests into "
+        "The share of each station's servers that was busy (utilisation law, U = XD / m). Calls also wait "
+        "for locks and disks: when all calls of a kind are busy, the middleware batches more requests into "
         "the next call.",
         figures_of("stations", fields, rows),
         scalability_plots.lines("stations", sweep.factor, sweep.values, whole, "busy"),
@@ -89,18 +88,17 @@ def processors_part(sweep: Sweep) -> Section:
             sweep.factor,
             sweep.values,
             {tier: [value * US_PER_S for value in values] for tier, values in by_tier.items()},
-            "microseconds of a message",
+            "microseconds per message",
         ),
-        f"At {sweep.factor} = {sweep.values[-1]:g} a message takes {duration(sums[-1])} of "
-        f"processors, {change:+.0%} "
-        f"against {sweep.values[0]:g}: "
-        + ("what is done together is shared." if change < 0 else "nothing is saved."),
+        f"At {sweep.factor} = {sweep.values[-1]:g} a message takes {duration(sums[-1])} of processor time, "
+        f"{change:+.0%} against {sweep.values[0]:g}: "
+        + ("messages share the cost of batches." if change < 0 else "batches save nothing."),
         folded=True,
     )
 
 
 def phases_part(sweep: Sweep) -> Section | None:
-    """Where a request is in the middleware; nothing where no request was followed."""
+    """The phases of a request in the middleware; None if no request was sampled."""
     if any(not run.phases for level in sweep.levels for run in level.runs):
         return None
     fields = (Field("level", sweep.factor, Kind.RATIO), *PHASE_FIELDS)
@@ -110,44 +108,42 @@ def phases_part(sweep: Sweep) -> Section | None:
     largest = max((name for name in PHASES if name != "parked"), key=lambda name: parts[name][-1])
     return Section(
         "Phases of a request",
-        "How long a request is where in the middleware, in the mean of those that were followed, of "
-        "all kinds.",
+        "The mean time of a request in each phase in the middleware, over all sampled requests.",
         figures_of("phases", fields, rows),
         scalability_plots.stacked(
             "phases",
             sweep.factor,
             sweep.values,
             {PHASE_NAMES[name]: [value * MS_PER_S for value in values] for name, values in parts.items()},
-            "milliseconds of a request",
+            "milliseconds per request",
         ),
-        f"At {sweep.factor} = {sweep.values[-1]:g} most of the work's time is {PHASE_NAMES[largest]} "
-        f"({duration(parts[largest][-1])}); a call has {batches[-1]:.3g} requests, and at "
-        f"{sweep.values[0]:g} "
-        f"{batches[0]:.3g}. Reads that wait for a message cost nothing meanwhile.",
+        f"At {sweep.factor} = {sweep.values[-1]:g} the longest phase is {PHASE_NAMES[largest]} "
+        f"({duration(parts[largest][-1])}). A call has {batches[-1]:.3g} requests there, and "
+        f"{batches[0]:.3g} at {sweep.values[0]:g}. Reads that wait for a message cost nothing meanwhile.",
         folded=True,
         more=(_phases_by_kind(sweep),),
     )
 
 
 def _limiting(sweep: Sweep) -> str:
-    """The station that limits at the level with most throughput, and how sure that is."""
+    """The bottleneck at the level with the highest throughput, and how certain it is."""
     top = sweep.best
     station = busiest(top, sweep)
     if station is None:
         return ""
-    at = f"at {sweep.factor} = {top.value:g}, where throughput is greatest"
+    at = f"at {sweep.factor} = {top.value:g}, where throughput is highest"
     if station.utilisation < BUSY:
         return (
-            f"No station is busy {at}: of {station.name} {station.utilisation:.0%} are in use. "
-            f"Of all kinds together {_calls_under_way(top):.2f} calls are under way in a middleware, which "
-            "lets quick ones follow one another: near 1, they are what limits. Otherwise operations wait for "
-            "something else, such as messages of others."
+            f"There is no bottleneck {at}: {station.name} has the highest utilisation, "
+            f"{station.utilisation:.0%}. A middleware has {_calls_under_way(top):.2f} calls of all kinds in "
+            "flight in the mean. Near 1, the calls themselves are the limit, because quick calls follow one "
+            "another. Otherwise operations wait for something else, such as messages of other clients."
         )
-    return f"What limits {at}, is {station.name}, of which {station.utilisation:.0%} are in use."
+    return f"The bottleneck {at}, is {station.name}, with a utilisation of {station.utilisation:.0%}."
 
 
 def _calls_under_way(level: Level) -> float:
-    """How many calls a middleware has under way in the mean, of all kinds that are gathered."""
+    """The mean number of concurrent calls of a middleware, of all batched kinds."""
     return level.value_of(
         lambda run: (
             sum(calls.busy for kind, calls in run.calls.items() if kind != "single")
@@ -160,7 +156,7 @@ def _phases_by_kind(sweep: Sweep) -> Figures:
     fields = (
         Field("level", sweep.factor, Kind.RATIO),
         Field("kind", "kind", Kind.TEXT),
-        Field("followed", "requests followed", Kind.COUNT),
+        Field("followed", "requests sampled", Kind.COUNT),
         *PHASE_FIELDS,
     )
     rows: list[Row] = []
@@ -182,7 +178,7 @@ def _phase(name: str) -> Callable[[Measured], float]:
 
 
 def _batch(run: Measured) -> float:
-    """Requests in a call, over all calls that are gathered."""
+    """Requests in a call, over all batched calls."""
     gathered = [calls for kind, calls in run.calls.items() if kind != "single"]
     calls = sum(each.calls for each in gathered)
     return sum(each.requests for each in gathered) / calls if calls else 0.0

@@ -1,7 +1,7 @@
-"""The runs of an experiment as levels of one factor, with what was measured of each run.
+"""The runs of an experiment as levels of one factor, with the measurements of each run.
 
-The functions from data frames to data frames give one row, or one for each kind, of every run; they take
-tables of which warm-up and cool-down are cut off (`timeline.inside`).
+The functions from data frames to data frames give one row, or one for each kind, of every run. Their tables
+have no warm-up and no cool-down (`timeline.inside`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from telesto.benchmarks.run_data.timeline import cuts_of, inside
 from telesto.benchmarks.spark.errors import RunsError
 
 PHASES: Final = ("parse", "fifo", "database", "parked", "answer")
-"""Where a request is in the middleware, one after the other."""
+"""The phases of a request in the middleware, in their order."""
 CALL_COUNTERS: Final = {
     "telesto_requests_total": "requests",
     "telesto_calls_total": "calls",
     "telesto_call_seconds_total": "busy",
 }
-"""Counters of the middlewares by kind of request, and what their rise in a second is called here."""
+"""Counters of the middlewares by kind of request, and the names of their rates here."""
 _US_PER_S: Final = 1e6
 
 
@@ -44,7 +44,7 @@ def response_times(histograms: DataFrame, operations: Mapping[str, Sequence[str]
 
 
 def phase_means(phases: DataFrame) -> DataFrame:
-    """Means of the time in each phase: `run`, `kind`, `followed`, PHASES with `_s`, `tries`, `batch`."""
+    """Mean times in each phase: `run`, `kind`, `followed`, PHASES with `_s`, `tries`, `batch`."""
     means = [F.avg(f"{name}_us").alias(name) for name in PHASES]
     groups = phases.groupBy("run", "kind").agg(
         F.count("*").alias("followed"), *means, F.avg("tries").alias("tries"), F.avg("batch").alias("batch")
@@ -54,10 +54,10 @@ def phase_means(phases: DataFrame) -> DataFrame:
 
 
 def call_times(phases: DataFrame) -> DataFrame:
-    """How a call gets longer with the requests in it: `run`, `kind`, `alone_s`, `each_s`.
+    """The length of a call against its number of requests: `run`, `kind`, `alone_s`, `each_s`.
 
-    The straight line through the calls that were seen, S(n) = alone_s + each_s n, by least squares; both NULL
-    where all calls were of one size. Requests that were in several calls do not tell how long each was.
+    The straight line through the sampled calls, S(n) = alone_s + each_s n, by least squares; both are NULL if
+    all calls had one size. Requests that were in several calls are left out.
     """
     once = phases.where((F.col("tries") == 1) & (F.col("batch") > 0))
     length, size = F.col("database_us") / _US_PER_S, F.col("batch").cast("double")
@@ -67,9 +67,9 @@ def call_times(phases: DataFrame) -> DataFrame:
 
 
 def calls_per_s(metrics: DataFrame) -> DataFrame:
-    """What the middlewares did together in a second: `run`, `kind`, `requests`, `calls`, `busy` (seconds).
+    """The rates of all middlewares together: `run`, `kind`, `requests`, `calls`, `busy` (seconds).
 
-    From the first look to the last one that counts. A counter that falls was set back, and begins anew.
+    From the first to the last measured sample. A counter that falls was reset.
     """
     counters = metrics.where(F.col("metric").isin(*CALL_COUNTERS) & (F.col("label") != ""))
     line = Window.partitionBy("run", "middleware", "metric", "label").orderBy("since_s")
@@ -95,33 +95,33 @@ def calls_per_s(metrics: DataFrame) -> DataFrame:
 
 
 BLOCKING: Final = ("put", "take", "request", "reply", "publish", "get")
-"""Operations in which a slot of a client waits for the answer; of the others it has several under way, or
+"""Operations in which a slot of a client waits for the answer. Of the others it has several in flight, or
 they are parts of these."""
 CLOSED_WORKLOADS: Final = ("one-way", "pairs", "pool", "mix", "put", "read", "put-read")
-"""Those in which slots do nothing but BLOCKING operations: they are the customers of a closed system."""
+"""In these workloads slots do only BLOCKING operations: they are the customers of a closed system."""
 TIERS: Final = ("client", "middleware", "postgres", "harness")
 WORKERS_DEFAULT: Final = 1
-"""Of each gathered kind of request, where an experiment does not say (docs/operations.md)."""
+"""For each batched kind of request, if an experiment does not set it (docs/operations.md)."""
 APART: Final = ("put", "take", "take_selected", "publish")
-"""Kinds with one more worker in each middleware, for requests of clients that met something locked."""
-#: How the metrics call a kind of request of which the settings have another name.
+"""Kinds with one more worker in each middleware, for requests of clients that met a lock."""
+#: Kinds of requests with another name in the settings than in the metrics.
 SETTING_OF_KIND: Final = {"take_selected": "selected"}
 ON_THE_WAY: Final = ("put", "take", "take_selected", "publish", "fetch")
 """Kinds of requests for whose calls clients wait."""
 SERIES_MAX: Final = 6
-"""Combinations of the other factors' levels that are shown for a factor at most."""
+"""At most this many combinations of the other factors' levels are shown for a factor."""
 STEPS: Final = 4
-"""How often `measure` says that it is a step further."""
+"""How often `measure` calls `step`."""
 _PROCESSORS: Final = re.compile(r"\s*(\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The calls of one kind of request: how many a second, and how long they take with n requests in them.
+    """The calls of one kind of request.
 
     Attributes:
-        requests, calls, busy: a second; `busy` in seconds of calls, so it is how many are under way.
-        alone_s, each_s: of S(n) = alone_s + each_s n; None where all were of one size.
+        requests, calls, busy: per second; `busy` in seconds of calls, so it is their mean concurrency.
+        alone_s, each_s: of S(n) = alone_s + each_s n; None if all calls had one size.
     """
 
     requests: float
@@ -133,16 +133,14 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run gave.
+    """The measurements of one run.
 
     Attributes:
-        settings: of the run.
-        messages_per_s: messages handed over; put, where no client reads.
-        operations_per_s: of those whose response time is told.
+        messages_per_s: messages delivered; put, if no client reads.
+        operations_per_s: of the operations in the response time.
         response_s: mean and percentiles of the response time, by the names of `latencies.FIGURES`.
-        processors: that each tier used.
+        processors: used by each tier.
         phases: for each kind of request, seconds in each of PHASES, `followed` and `batch`.
-        calls: for each kind of request.
         unsent, late: of an open loop.
     """
 
@@ -158,7 +156,7 @@ class Measured:
 
     @property
     def customers(self) -> int:
-        """Places of clients that each have a request under way."""
+        """Client slots that each have a request in flight."""
         return self.settings.clients * self.settings.in_flight
 
     @property
@@ -171,7 +169,7 @@ class Measured:
         } if followed else {}  # fmt: skip
 
     def stations(self, processors: int | None) -> list[Station]:
-        """All stations of the service, with how busy they were; `processors` are those of the machine."""
+        """All stations of the service and their utilisation; `processors` are those of the machine."""
         settings, rate = self.settings, self.operations_per_s
         found = []
         if processors:
@@ -188,7 +186,7 @@ class Measured:
 
 
 def workers_of(settings: RunSettings, kind: str) -> int:
-    """Calls of a kind that a middleware may have under way at a time."""
+    """Concurrent calls of a kind that a middleware may have."""
     name = f"TELESTO_{SETTING_OF_KIND.get(kind, kind).upper()}_WORKERS"
     return int(middleware_settings(settings).get(name, WORKERS_DEFAULT)) + (kind in APART)
 
@@ -201,11 +199,11 @@ class Level:
     runs: tuple[Measured, ...]
 
     def mean(self, of: Callable[[Measured], float]) -> Mean:
-        """A figure over the repetitions."""
+        """The mean of a figure over the repetitions, with its interval."""
         return mean_of([of(run) for run in self.runs])
 
     def value_of(self, of: Callable[[Measured], float]) -> float:
-        """The mean of a figure over the repetitions, without its interval."""
+        """The mean of a figure over the repetitions."""
         return self.mean(of).mean
 
 
@@ -218,7 +216,7 @@ class Sweep:
         factor: its name, with its unit.
         others: the levels of the other factors.
         levels: in rising order.
-        processors: of the machine; None when the experiment does not tell.
+        processors: of the machine; None if unknown.
     """
 
     experiment: str
@@ -229,18 +227,18 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """What it is about, in a few words."""
+        """A short description."""
         fixed = ", ".join(f"{name} = {value}" for name, value in self.others.items())
         return f"{self.factor} ({fixed})" if fixed else self.factor
 
     @property
     def open(self) -> bool:
-        """Whether requests were sent at given moments, whatever the service did."""
+        """Whether requests were sent on a schedule, whatever the service did."""
         return any(run.settings.loop == "open" for level in self.levels for run in level.runs)
 
     @property
     def closed(self) -> bool:
-        """Whether it is a closed system, whose customers are the places of clients."""
+        """Whether it is a closed system, whose customers are the slots of clients."""
         runs = [run.settings for level in self.levels for run in level.runs]
         return all(run.loop == "closed" and run.workload in CLOSED_WORKLOADS for run in runs)
 
@@ -256,10 +254,9 @@ class Sweep:
 
 
 def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: None) -> dict[str, Measured]:
-    """Read what was measured of every whole run, by its name.
+    """Read the measurements of every complete run, by its name.
 
-    Raises:
-        RunsError: a table, or a figure in run.json, is missing.
+    Raises RunsError if a table, or a figure in run.json, is missing.
     """
     cuts = cuts_of(runs)
     operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.whole}
@@ -291,9 +288,9 @@ def _by_run(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
 
 
 def operations_of(settings: RunSettings, rates: Mapping[str, float]) -> list[str]:
-    """The operations whose response time is that of the run.
+    """The operations in the response time of the run.
 
-    In a closed system all in which clients wait; else those that are sent at given moments, or come first.
+    In a closed system all operations in which clients wait; otherwise the first of SENT.
     """
     if settings.loop == "closed" and settings.workload in CLOSED_WORKLOADS:
         return [name for name in BLOCKING if name in rates]
@@ -301,7 +298,7 @@ def operations_of(settings: RunSettings, rates: Mapping[str, float]) -> list[str
 
 
 def sweeps_of(runs: Runs, measured: Mapping[str, Measured]) -> tuple[list[Sweep], list[str]]:
-    """The sweeps of an experiment over its numeric factors, and what is to be said about the others."""
+    """The sweeps of an experiment over its numeric factors, and remarks about the others."""
     factors, said = runs.experiment.varied, []
     sweeps: list[Sweep] = []
     if not factors:
@@ -310,15 +307,15 @@ def sweeps_of(runs: Runs, measured: Mapping[str, Measured]) -> tuple[list[Sweep]
         )
     for factor, levels in factors.items():
         if not all(_numeric(level) for level in levels):
-            said.append(f"{factor} has levels that are no numbers: it has no curve of its own.")
+            said.append(f"{factor} has levels that are not numbers, so it has no curve.")
             continue
         found = _sweeps_over(runs, measured, factor)
         if not found:
-            said.append(f"{factor} has whole runs of one level only: there is nothing to compare.")
+            said.append(f"{factor} has complete runs of one level only: there is nothing to compare.")
         if len(found) > SERIES_MAX:
             said.append(
-                f"{factor} was varied with {len(found)} combinations of the others, of which the first "
-                f"{SERIES_MAX} are shown; `telesto report factorial` is for designs of many factors."
+                f"{factor} was varied with {len(found)} combinations of the other factors; the first "
+                f"{SERIES_MAX} are shown. `telesto report factorial` is for designs of many factors."
             )
         sweeps += found[:SERIES_MAX]
     if not sweeps:
@@ -349,7 +346,7 @@ def _sweeps_over(runs: Runs, measured: Mapping[str, Measured], factor: str) -> l
 
 
 def processors_of(runs: Runs) -> int | None:
-    """The processors of the machine that an experiment ran on, as it tells them ("2 x AMD EPYC")."""
+    """The number of processors of the experiment's machine ("2 x AMD EPYC")."""
     found = _PROCESSORS.match(str(runs.origin.get("machine", {}).get("processors", "")))
     return int(found[1]) if found and int(found[1]) else None
 
@@ -366,7 +363,7 @@ def _measured(
     result, rates = runs.results[run.name], _rates(runs, run)
     if not times or times[0]["mean_s"] is None:
         raise RunsError(
-            f"run {run.name} has no latencies of {told(operations)} in the part that counts: too short?"
+            f"run {run.name} has no latencies of {told(operations)} in the measured part: too short?"
         )
     by_kind = {line["kind"]: (line["alone_s"], line["each_s"]) for line in lines}
     return Measured(
@@ -403,7 +400,7 @@ def messages(run: Measured) -> float:
 
 
 def operations(run: Measured) -> float:
-    """Operations per second, of those whose response time is told."""
+    """Operations per second, of those in the response time."""
     return run.operations_per_s
 
 
@@ -428,7 +425,7 @@ def singles_of(sweep: Sweep, of: Callable[[Measured], float]) -> list[list[float
 
 
 def least_of(mean: Mean) -> float | None:
-    """The lower end of an interval of what cannot be negative."""
+    """The lower end of an interval of a figure that cannot be negative."""
     return None if mean.low is None else max(mean.low, 0.0)
 
 
@@ -449,11 +446,11 @@ def stations_of(level: Level, sweep: Sweep) -> list[Station]:
 
 
 def customers_of_client(sweep: Sweep) -> float:
-    """Customers that a client stands for."""
+    """Customers for each client."""
     settings = sweep.levels[0].runs[0].settings
     return float(settings.in_flight)
 
 
 def messages_per_operation(sweep: Sweep) -> float:
-    """Messages for each operation, in the mean of all runs."""
+    """Messages for each operation, on average over all runs."""
     return fmean(run.messages_per_s / run.operations_per_s for level in sweep.levels for run in level.runs)

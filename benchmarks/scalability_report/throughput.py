@@ -41,15 +41,15 @@ from telesto.benchmarks.scalability_report.sweep import (
 
 MS_PER_S: Final = 1e3
 CUSTOMERS: Final = "clients"
-"""The factor that the Universal Scalability Law is about."""
+"""The factor of the Universal Scalability Law."""
 OFFERED: Final = "rate"
-"""The factor over which latency is that against offered load."""
+"""The factor of the offered load."""
 PERCENTILES: Final = {"p50": "p50_s", "p90": "p90_s", "p99": "p99_s"}
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a sweep ends: its bounds, and the station that comes nearest to its limit."""
+    """The bounds of a sweep, and the station that comes nearest to its limit."""
 
     bounds: Bounds
     station: Station
@@ -57,11 +57,11 @@ class Limits:
 
 
 def limits_of(sweep: Sweep) -> Limits | None:
-    """The bounds of a closed system, from the level with most throughput; None where nothing is known.
+    """The bounds of a closed system, from the level with the highest throughput; None if unknown.
 
-    D_max is that of the processors, middleware loops and load generators; calls are left out, for they take
-    more requests at a time when there are more. D is the response time at the lowest level, so what waiting
-    there is at that level is in it.
+    D_max is that of the processors, middleware loops and load generators. Calls are left out, because they
+    take more requests at a time when there are more. D is the response time at the lowest level, including
+    the waiting there.
     """
     top = sweep.best
     stations = [station for station in stations_of(top, sweep) if not station.name.startswith(models.CALLS)]
@@ -128,19 +128,16 @@ def law_part(sweep: Sweep) -> Section:
     fields = (
         *columns(Kind.TEXT, "coefficient"),
         *columns(Kind.RATIO, value="value", low="from", high="to"),
-        *columns(Kind.TEXT, meaning="what it is"),
+        *columns(Kind.TEXT, meaning="meaning"),
     )
-    meaning = (
-        "X(N) = λN / (1 + σ(N - 1) + κN(N - 1)) over the places of clients, by least squares "
-        "of relative errors."
-    )
+    meaning = "X(N) = λN / (1 + σ(N - 1) + κN(N - 1)) over client slots, by least squares of relative errors."
     law = fitted(sweep)
     if isinstance(law, str):
         return Section("Scalability law", f"{meaning} There is no fit: {law}.", figures_of("law", fields, []))
     told = (
-        ("λ", law.single, "messages per second of one client alone"),
-        ("σ", law.contention, "share that waits for others (contention)"),
-        ("κ", law.coherency, "cost of each pair's agreement (coherency)"),
+        ("λ", law.single, "messages per second of a single client"),
+        ("σ", law.contention, "share that cannot run in parallel (contention)"),
+        ("κ", law.coherency, "cost of coordination for each pair (coherency)"),
     )
     rows: list[Row] = [(name, each.value, each.low, each.high, text) for name, each, text in told]
     if law.peak is not None:
@@ -154,7 +151,7 @@ def law_part(sweep: Sweep) -> Section:
             "messages per second."
         )
     else:
-        peak = "Neither σ nor κ is told from 0: within these levels no limit is proven."
+        peak = "Neither σ nor κ differs significantly from 0: within these levels no limit is proven."
     left = f"It leaves {law.unexplained:.1%} of the variation unexplained. Intervals are of 95 %."
     return Section("Scalability law", f"{meaning} {peak} {left}", figures_of("law", fields, rows))
 
@@ -162,34 +159,34 @@ def law_part(sweep: Sweep) -> Section:
 def _throughput_meaning(sweep: Sweep) -> str:
     if sweep.open:
         return (
-            "Requests were sent at given moments, whatever the service did; response time counts from these. "
-            "Where fewer operations were done than offered, the service is beyond its capacity."
+            "Requests were sent on a schedule, whatever the service did; response time counts from the "
+            "scheduled time. Where fewer operations were done than offered, the service is beyond its "
+            "capacity."
         )
     return (
-        "Messages handed over a second (put, where nobody reads), and the time from sending to the "
-        "answer. Bars are "
-        "the intervals of 95 % over independent repetitions; pale points are single runs."
+        "Messages delivered a second (put, if no client reads), and the time from sending to the answer. "
+        "Bars are the 95 % intervals over independent repetitions; pale points are single runs."
     )
 
 
 def _throughput_caption(sweep: Sweep, limits: Limits | None, law: Scalability | str | None) -> str:
     best = sweep.best
-    said = [f"The most is {three_digits(best.value_of(messages))} messages per second at {best.value:g}."]
+    said = [f"The maximum is {three_digits(best.value_of(messages))} messages per second at {best.value:g}."]
     if limits is not None:
         per = customers_of_client(sweep)
         dotted = " (dotted)" if sweep.values[0] <= limits.bounds.knee / per <= sweep.values[-1] else ""
         said.append(
-            f"Bounds: nobody waits below the knee at {limits.bounds.knee / per:.3g} clients{dotted}, and "
-            f"{limits.station.name} allow "
-            f"{three_digits(limits.bounds.capacity_per_s * messages_per_operation(sweep))}"
-            f" messages per second, with what a message needed at {limits.level:g}."
+            f"Bounds: no client must wait below the knee at {limits.bounds.knee / per:.3g} clients{dotted}. "
+            f"The limit of {limits.station.name} is "
+            f"{three_digits(limits.bounds.capacity_per_s * messages_per_operation(sweep))} messages per "
+            f"second, with the demand of a message at {limits.level:g}."
         )
     if isinstance(law, str):
         said.append(f"The scalability law is not drawn: {law}.")
     if sweep.open and sweep.factor == OFFERED:
         said.append(
-            "M/M/m is drawn as far as it has a steady state, with the processor time that an operation needs "
-            "where throughput is greatest."
+            "M/M/m is drawn where it has a steady state, with the processor time of an operation at the "
+            "highest throughput."
         )
     if any(len(level.runs) < 2 for level in sweep.levels):
         said.append("Levels with one repetition have no interval.")
@@ -221,7 +218,8 @@ def _throughput_figures(sweep: Sweep) -> Figures:
 
 
 def _open_model(sweep: Sweep) -> dict[str, Callable[[float], float]]:
-    """M/M/m of the processors, with the demand at the greatest load, and what the least took besides."""
+    """M/M/m of the processors, with the demand at the highest load, plus the rest of the lowest response
+    time."""
     lowest = sweep.levels[0]
     found = [station for station in stations_of(sweep.best, sweep) if station.name == models.PROCESSORS]
     if not found or found[0].busy <= 0:

@@ -2,6 +2,6 @@
 
 This room imports `spark` and `pages`.
 
-Begin with `report`: it reads the tables in one snapshot and puts the page together. `frames` and `audit` are
+Begin with `report`: it reads the tables in one snapshot and makes the page. `frames` and `audit` are
 functions from data frames to data frames; `sections` declares how they are shown.
 """

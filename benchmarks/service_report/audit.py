@@ -1,11 +1,10 @@
-"""Whether anything was lost, handed over twice or overtaken, as far as the tables can tell.
+"""Whether any message was lost, processed twice or overtaken, as far as the tables show.
 
-- **Loss.** The states of a queue count what was ever put and ever taken; what they say is waiting has to be
-  there.
-- **Duplicates.** A message is processed once: no two of its rows in the history say so, and none is still
-  there of which one says so.
-- **Order.** Among equals the older goes first: no message that was read had to wait behind a later one of its
-  queue and priority. What was delayed, came back or was read by its sender may rightly.
+- **Loss.** The states of a queue count the messages ever put and taken; the difference must be waiting.
+- **Duplicates.** A message is processed once: at most one of its rows in the history says so, and then it is
+  no longer there.
+- **Order.** Among messages of a queue and priority the older comes first. Messages that were delayed, came
+  back or were read by their sender may come later.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from telesto.benchmarks.service_report.frames import DONE, Contents, newest
 WAITING = ("waiting", "in_partitions", "delayed")
 """States that the totals of a queue count."""
 ORDER_TOLERANCE_S = 10.0
-"""The time of a hand-over is taken before the locks that order it, so by so much one may seem earlier."""
+"""The time of a delivery is taken before the locks that order it, so it may seem this much earlier."""
 WORD = 64
-"""Message ids to a word of bits."""
+"""Message ids in a word of bits."""
 STRETCH = 65_536
-"""Message ids to a stretch: order is looked at within each, and between them by their extremes."""
+"""Message ids in a range: order is checked within each range, and between ranges by their extremes."""
 
 
 def depth_differences(tables: Mapping[str, DataFrame], present: DataFrame) -> DataFrame:
-    """Queues whose states count other messages as waiting than are there, and how many either way."""
+    """Queues whose states count a different number of waiting messages than there are, and both numbers."""
     put = newest(tables["put_states"], "queue_id").withColumnRenamed("total", "put")
     taken = newest(tables["take_states"], "queue_id").withColumnRenamed("total", "taken")
     there = present.where(F.col("state").isin(*WAITING)).groupBy("queue_id").agg(F.count("*").alias("there"))
@@ -45,11 +44,10 @@ def depth_differences(tables: Mapping[str, DataFrame], present: DataFrame) -> Da
 
 
 def processed_twice(history: DataFrame) -> DataFrame:
-    """Messages of which more than one row says that they were processed.
+    """Messages with more than one row that says that they were processed.
 
-    Ids are numbers of all queues together, so they are first looked at WORD at a time: a word of which fewer
-    bits are set than rows were seen has a message twice. As a rule there is none, and few rows are counted by
-    themselves.
+    Ids are unique over all queues, so WORD of them at a time are checked first: a word with fewer bits than
+    rows has a duplicate. Usually there is none, and few rows have to be counted individually.
     """
     done = history.where(F.col("ending").isin(*DONE)).select(
         "queue_id", "message_id", F.floor(F.col("message_id") / WORD).alias("word")
@@ -67,7 +65,7 @@ def processed_twice(history: DataFrame) -> DataFrame:
 
 
 def processed_and_present(history: DataFrame, present: DataFrame) -> DataFrame:
-    """Messages that were processed and are there nevertheless."""
+    """Messages that were processed and are still there."""
     done = history.where(F.col("ending").isin(*DONE)).select("queue_id", "message_id")
     there = present.where(F.col("state") != "staged").select("queue_id", "message_id", "state")
     return there.join(done, ["queue_id", "message_id"], "left_semi")
@@ -76,8 +74,8 @@ def processed_and_present(history: DataFrame, present: DataFrame) -> DataFrame:
 def overtaking(history: DataFrame) -> DataFrame:
     """Messages that were read although an older one of their queue and priority was read later.
 
-    Looked at are first hand-overs by reads, of messages for anyone. The latest hand-over among all older
-    messages is found in two steps, so that one large queue is the work of many.
+    Only first deliveries by reads are checked, of messages for anyone. The latest delivery among all older
+    messages is found in two steps, so that many tasks share a large queue.
     """
     reads = history.where(
         F.col("ending").isin(*DONE)
@@ -123,11 +121,11 @@ class _Check:
     question: str
     found: DataFrame
     broken: bool
-    """Whether anything found breaks a guarantee; otherwise it only asks for an explanation."""
+    """Whether a case breaks a guarantee; otherwise it only needs an explanation."""
 
 
 def audit_part(contents: Contents) -> Section:
-    """Look for loss, duplicates and order."""
+    """Check for loss, duplicates and order."""
     rows = []
     for check in _checks(contents):
         examples = check.found.limit(EXAMPLES_MAX).collect()
@@ -137,20 +135,20 @@ def audit_part(contents: Contents) -> Section:
         )
         rows.append((check.name, check.question, found, "yes" if check.broken else "no", told))
     fields = (
-        *columns(Kind.TEXT, check="check", question="what is looked for"),
+        *columns(Kind.TEXT, check="check", question="question"),
         *columns(Kind.COUNT, "found"),
         *columns(Kind.TEXT, broken="would break a guarantee", examples="examples"),
     )
     return Section(
         "Audit: loss, duplicates, order",
-        "What the tables of this one moment say about the guarantees. Only what the history keeps can be "
-        "looked at: a queue without a history is seen by its totals alone.",
+        "What the tables show about the guarantees. The audit can check only what the history keeps: of a "
+        "queue without a history it checks the totals only.",
         figures_of("audit", fields, rows),
     )
 
 
 def findings_of(section: Section) -> list[Finding]:
-    """The audit in a sentence or two."""
+    """The result of the audit in a sentence or two."""
     broken = [row for row in section.figures.rows if row[2] and row[3] == "yes"]
     odd = [row for row in section.figures.rows if row[2] and row[3] == "no"]
     findings = [
@@ -170,21 +168,21 @@ def _checks(contents: Contents) -> list[_Check]:
     return [
         _Check(
             "loss",
-            "queues whose totals count other messages than are there",
+            "queues whose totals differ from the number of their messages",
             depth_differences(tables, present),
             True,
         ),
         _Check("duplicates", "messages processed more than once", processed_twice(history), True),
         _Check(
             "duplicates",
-            "messages that were processed and are there nevertheless",
+            "messages that were processed and are still there",
             processed_and_present(history, present),
             True,
         ),
         _Check(
             "order",
             f"messages read more than {tolerance} before an older one of their queue and priority "
-            "(as it must be when that one was delayed, or read by its sender)",
+            "(correct if that one was delayed, or read by its sender)",
             overtaking(history),
             False,
         ),

@@ -1,7 +1,4 @@
-"""What a report of a service is made from, and what its tables tell: from data frames to data frames.
-
-Nothing here knows where the rows come from.
-"""
+"""The data of a report of a service: functions from data frames to data frames."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ class Contents:
     """The tables of one moment.
 
     Attributes:
-        tables: by name, as `tables.TABLES` describes them.
-        present: all messages that are not over.
+        tables: by name, as in `tables.TABLES`.
+        present: all unfinished messages.
         taken_at: the moment, by the server's clock.
         where: the server, for people.
     """
@@ -33,54 +30,53 @@ class Contents:
 
 
 DONE = ("confirmed", "acknowledged", "unrecorded")
-"""Endings of a message that somebody processed."""
+"""Endings of a message that was processed."""
 RETURNED = "returned"
-"""The ending of a hand-over after which the message goes on."""
+"""The ending of a delivery after which the message continues."""
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 ACCURACY = 10_000
-"""Of percentiles: the rank is met within 1 / ACCURACY of the number of rows (Greenwald and Khanna,
-Space-efficient
-online computation of quantile summaries, 2001), in memory that does not grow with it."""
+"""Of percentiles: the rank is exact within 1 / ACCURACY of the number of rows (Greenwald and Khanna,
+Space-efficient online computation of quantile summaries, 2001), in constant memory."""
 
 
 def seconds_between(earlier: str, later: str) -> Column:
-    """The time between two columns of time, in seconds; never below 0, whatever a clock did."""
+    """The time between two columns of time, in seconds; at least 0, whatever a clock did."""
     return _not_below_0(F.col(later).cast("double") - F.col(earlier).cast("double"))
 
 
 def age(column: str, taken_at: datetime) -> Column:
-    """How old the oldest of a column of times is, in seconds, at the time of the snapshot; NULL for none."""
+    """The age of the oldest in a column of times, in seconds, at the time of the snapshot; NULL for none."""
     return _not_below_0(F.lit(taken_at).cast("double") - F.min(column).cast("double"))
 
 
 def _not_below_0(value: Column) -> Column:
-    # Not `greatest`, which passes over NULL.
+    # Not `greatest`, which ignores NULL.
     return F.when(value < 0, 0.0).otherwise(value)
 
 
 def percentiles(column: Column, prefix: str) -> list[Column]:
     """Percentiles and the largest value of a column, as columns of an aggregation."""
-    # One and the same expression, so that all are taken from one summary.
+    # One expression for all, so that they share one summary.
     summary = F.percentile_approx(column, list(PERCENTILES.values()), ACCURACY)
     estimated = [summary[index].alias(f"{prefix}_{name}") for index, name in enumerate(PERCENTILES)]
     return [*estimated, F.max(column).alias(f"{prefix}_max")]
 
 
 def counted_where(condition: Column) -> Column:
-    """How many rows of a group meet a condition."""
+    """The number of rows of a group that meet a condition."""
     return F.count(F.when(condition, True))
 
 
 def named(frame: DataFrame, names: DataFrame, key: str, column: str, kind: str) -> DataFrame:
-    """Add a column with the name for a key; one that is not there any more is told by its number."""
+    """Add a column with the name for a key; a deleted one is shown by its number."""
     known = names.select(F.col(key), F.col("name").alias(column))
     number = F.concat(F.lit(f"{kind} "), F.col(key).cast("string"))
     return frame.join(F.broadcast(known), key, "left").withColumn(column, F.coalesce(F.col(column), number))
 
 
 def newest(frame: DataFrame, key: str) -> DataFrame:
-    """Of each key the newest version, as the states of queues and topics are kept."""
+    """The newest version for each key, as the states of queues and topics are kept."""
     others = [name for name in frame.columns if name not in (key, "version")]
     return frame.groupBy(key).agg(*(F.max_by(name, "version").alias(name) for name in others))
 
@@ -94,14 +90,14 @@ PRESENT = {
     "leases": "leased",
     "dead_letters": "dead",
 }
-"""The tables that hold messages, and what those are."""
+"""The tables that hold messages, and the state of these."""
 STATES = tuple(PRESENT.values())
 
 _COLUMNS = ("queue_id", "message_id", "sender_id", "priority", "attempt", "time_of_arrival", "bytes")
 
 
 def present_messages(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """All messages that are anywhere but in the history, one row each with its `state`."""
+    """All messages outside the history, one row each with its `state`."""
     parts = [tables[name].select(*_COLUMNS, F.lit(state).alias("state")) for name, state in PRESENT.items()]
     return reduce(DataFrame.unionByName, parts)
 
@@ -123,7 +119,7 @@ def contents_by_queue(present: DataFrame, queues: DataFrame, taken_at: datetime)
 
 
 def endings_by_queue(history: DataFrame, queues: DataFrame) -> DataFrame:
-    """For each queue and way in which messages ended: how many, and when the last."""
+    """For each queue and ending: the number of messages, and the time of the last."""
     counted = history.groupBy("queue_id", "ending").agg(
         F.count("*").alias("rows"), F.max("ended_at").alias("last")
     )
@@ -131,7 +127,7 @@ def endings_by_queue(history: DataFrame, queues: DataFrame) -> DataFrame:
 
 
 def attempts(history: DataFrame) -> DataFrame:
-    """By the number of the attempt: how many hand-overs were done with, came back, or ended the message."""
+    """By the number of the attempt: how many deliveries were processed, came back, or ended the message."""
     handed = history.where(F.col("handed_over_at").isNotNull())
     return handed.groupBy("attempt").agg(
         counted_where(F.col("ending").isin(*DONE)).alias("done"),
@@ -141,7 +137,7 @@ def attempts(history: DataFrame) -> DataFrame:
 
 
 def dead_by_reason(dead_letters: DataFrame, queues: DataFrame, taken_at: datetime) -> DataFrame:
-    """The dead letters that there are, by queue and reason, with the age in seconds of the oldest."""
+    """The dead letters by queue and reason, with the age in seconds of the oldest."""
     counted = dead_letters.groupBy("queue_id", "reason").agg(
         F.count("*").alias("letters"),
         F.max("attempt").alias("attempts_max"),
@@ -164,9 +160,9 @@ def totals(present: DataFrame, history: DataFrame, taken_at: datetime) -> DataFr
 
 
 def backlog_by_topic(tables: Mapping[str, DataFrame], taken_at: datetime) -> DataFrame:
-    """For each topic: messages ever put, messages kept, subscribers, how far the last is behind.
+    """For each topic: messages ever put, messages kept, subscribers, the largest lag.
 
-    A subscription is behind by the last number of its topic less the number up to which it has confirmed.
+    The lag of a subscription is the last number of its topic less the number up to which it has confirmed.
     """
     last = newest(tables["topic_states"], "topic_id")
     kept = (
@@ -206,7 +202,7 @@ def backlog_by_topic(tables: Mapping[str, DataFrame], taken_at: datetime) -> Dat
 
 
 def _positions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The subscriptions that are owed messages, and where each stands."""
+    """The active subscriptions and their positions."""
     owed = tables["subscriptions"].where(F.col("dropped_at").isNull())
     position = newest(tables["positions"], "subscription_id")
     standing = F.coalesce(F.col("position"), F.col("start_number"))
@@ -217,10 +213,10 @@ ACKNOWLEDGED = "acknowledged"
 
 
 def work_by_consumer(tables: Mapping[str, DataFrame], taken_at: datetime) -> DataFrame:
-    """For each consumer that is there now: leases, partitions, what it acknowledged and gave back.
+    """For each current consumer: leases, partitions, and what it acknowledged and gave back.
 
-    `held_s` is the median time from hand-over to acknowledgement, in seconds; `oldest_s` the age of the
-    oldest message that it has.
+    `held_s` is the median time from delivery to acknowledgement, in seconds; `oldest_s` the age of the oldest
+    message that it has.
     """
     leased = (
         tables["leases"]
@@ -249,7 +245,7 @@ def work_by_consumer(tables: Mapping[str, DataFrame], taken_at: datetime) -> Dat
 
 
 def owned_partitions(partitions: DataFrame) -> DataFrame:
-    """How many partitions each consumer has."""
+    """The number of partitions of each consumer."""
     return (
         partitions.where(F.col("owner_id") > 0)
         .groupBy(F.col("owner_id").alias("consumer_id"))
@@ -258,7 +254,7 @@ def owned_partitions(partitions: DataFrame) -> DataFrame:
 
 
 def worked(history: DataFrame) -> DataFrame:
-    """What the history says that each consumer did."""
+    """The work of each consumer by the history."""
     answered = F.col("ending") == ACKNOWLEDGED
     held = F.when(answered, seconds_between("handed_over_at", "ended_at"))
     return (
@@ -278,10 +274,9 @@ SHORTEST_S = 1e-4
 
 
 def residence_by_priority(history: DataFrame) -> DataFrame:
-    """For each priority: messages processed, percentiles of the wait and of the time with the reader, in
-    seconds.
+    """For each priority: processed messages, percentiles of the wait and of the processing time, in seconds.
 
-    A message waits from its arrival to the hand-over after which it was processed; earlier ones count as
+    A message waits from its arrival to the delivery after which it was processed; earlier deliveries count as
     waiting.
     """
     return (
@@ -296,9 +291,9 @@ def residence_by_priority(history: DataFrame) -> DataFrame:
 
 
 def wait_distribution(history: DataFrame) -> DataFrame:
-    """How many messages waited for how long, in classes of equal width on a logarithmic scale.
+    """The number of messages by waiting time, in classes of equal width on a logarithmic scale.
 
-    `from_s` is where a class begins; what waited for less than SHORTEST_S is in the first.
+    `from_s` is the beginning of a class; waits below SHORTEST_S are in the first.
     """
     waited = F.greatest(F.col("waited_s"), F.lit(SHORTEST_S))
     step = F.floor(F.log10(waited) * STEPS_PER_DECADE)
@@ -318,7 +313,7 @@ def _processed(history: DataFrame) -> DataFrame:
 INTERVALS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800, 2592000, 31536000)
 Point = tuple[datetime, int, int, int]
 POINTS_MAX = 300
-"""Points of a curve at most, however long the history is."""
+"""A curve has at most this many points, however long the history is."""
 
 
 def interval_for(span_s: float) -> int:
@@ -327,11 +322,11 @@ def interval_for(span_s: float) -> int:
 
 
 def traffic(history: DataFrame, present: DataFrame, interval_s: int) -> DataFrame:
-    """For each interval in which something happened: messages that arrived, that ended, and the backlog at
-    its end.
+    """For each interval with events: messages that arrived, that ended, and the backlog at its end.
 
-    The backlog is counted from its end: what is there now, less what has come since, and with what has ended
-    since. So what came before the history began is in it. Dead letters are none: they ended when they died.
+    The backlog is computed backwards: the messages there now, less those that came since, plus those that
+    ended since. So it includes messages from before the history. Dead letters do not count: they ended when
+    they died.
     """
     ended = history.where(F.col("ending") != RETURNED)
     alive = present.where(F.col("state") != "dead")
@@ -341,7 +336,7 @@ def traffic(history: DataFrame, present: DataFrame, interval_s: int) -> DataFram
         .unionByName(_events(ended, "ended_at", interval_s, 0, 1))
     )
     counted = events.groupBy("moment").agg(F.sum("arrived").alias("arrived"), F.sum("ended").alias("ended"))
-    # At most POINTS_MAX rows and a few: the one task that a window without a partition is does no harm.
+    # There are few rows, so a window without a partition, which is a single task, does no harm.
     since = Window.orderBy(F.col("moment").desc()).rowsBetween(Window.unboundedPreceding, -1)
     change = F.coalesce(F.sum(F.col("arrived") - F.col("ended")).over(since), F.lit(0))
     now = alive.agg(F.count("*").alias("now"))
@@ -363,7 +358,7 @@ def _events(frame: DataFrame, column: str, interval_s: int, arrived: int, ended:
 
 
 def filled(rows: Sequence[Sequence[Any]], interval_s: int) -> list[Point]:
-    """Rows of `traffic` with those in between in which nothing happened, at most 2 * POINTS_MAX."""
+    """The rows of `traffic` with empty intervals in between, at most 2 * POINTS_MAX."""
     complete: list[Point] = []
     step = timedelta(seconds=interval_s)
     for moment, arrived, ended, backlog in rows:
@@ -374,11 +369,11 @@ def filled(rows: Sequence[Sequence[Any]], interval_s: int) -> list[Point]:
 
 
 def skew_by_queue(keyed: DataFrame, leases: DataFrame, queues: DataFrame) -> DataFrame:
-    """For each queue with keys: partitions that hold messages, messages, the largest, and its share.
+    """For each queue with keys: partitions with messages, messages, the largest, and its share.
 
     `fairness` is Jain's index (Jain, Chiu, Hawe, A quantitative measure of fairness, 1984): the square of the
-    sum of the sizes, by the number of partitions times the sum of their squares; 1 when all are alike, 1/n
-    when one of n has everything.
+    sum of the sizes, divided by the number of partitions times the sum of their squares. It is 1 if all are
+    equal, 1/n if one of n has everything.
     """
     columns = ("queue_id", "sender_id", "partition_key")
     held = keyed.select(*columns).unionByName(
@@ -400,11 +395,9 @@ def skew_by_queue(keyed: DataFrame, leases: DataFrame, queues: DataFrame) -> Dat
 
 
 def volume_by_client(history: DataFrame, present: DataFrame, clients: DataFrame) -> DataFrame:
-    """For each client: messages that it put, that it has processed, that came back from it; bytes that wait
-    by it.
+    """For each client: messages that it put, processed, and gave back; bytes of its waiting messages.
 
-    Bodies of what is over are kept only where a queue's history is `full`, so bytes are those of what is
-    there.
+    Bodies of finished messages are kept only in queues with a `full` history, so bytes count unfinished ones.
     """
     over = history.where(F.col("ending") != RETURNED).groupBy(F.col("sender_id").alias("client_id"))
     waiting = present.where(F.col("state") != "dead").groupBy(F.col("sender_id").alias("client_id"))

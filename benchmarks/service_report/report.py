@@ -1,4 +1,4 @@
-"""The report of a live service: reads its tables in one snapshot, lets it go, then makes the page."""
+"""The report of a live service: reads its tables in one snapshot, releases it, then makes the page."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from telesto.benchmarks.spark.snapshot import HOLD_WARNING_S, Warn, held_snapsho
 from telesto.benchmarks.spark.tables import TABLES, Table
 
 AT_ONCE = 4
-"""How many tables are read, and how many parts computed, at a time: most are small."""
+"""How many tables are read, and parts computed, concurrently: most are small."""
 
 Step = Callable[[], None]
 STEPS = len(TABLES) + len(PARTS)
-"""How often the report says that it is a step further."""
+"""How often `step` is called."""
 
 
 def _put_together(contents: Contents, pool: Executor, step: Step) -> Report:
-    """Reckon all sections, some at a time."""
+    """Compute all sections, some at a time."""
 
     def compute(part: Callable[[Contents], Section]) -> Section:
         section = part(contents)
@@ -68,7 +68,7 @@ def _findings(sections: dict[str, Section]) -> list[Finding]:
     findings = findings_of(sections["audit"])
     if not sections["traffic"].figures.rows:
         findings.append(
-            Finding("note", "There is no message, and the history is empty: there is little to report.")
+            Finding("note", "There are no messages, and the history is empty: there is little to report.")
         )
     return findings
 
@@ -81,18 +81,12 @@ def service_report(
     step: Step = lambda: None,
     hold_warning_s: float = HOLD_WARNING_S,
 ) -> Report:
-    """Make the report of the service that has its state in a database.
+    """Make the report of the service with its state in a database.
 
-    Args:
-        spark: what reads and computes.
-        url: the database; of several servers, a standby is preferred.
-        warn: is told what the user should know while it goes on.
-        step: is called STEPS times.
-        hold_warning_s: after how many seconds a snapshot that is held on a busy primary is worth a warning.
-
-    Raises:
-        psycopg.Error: the database cannot be reached or refuses.
-        ReportError: it went away meanwhile, or has not what is to be read, or Spark failed.
+    Of several servers in `url`, a standby is preferred. `warn` receives messages for the user; `step` is
+    called STEPS times. A busy primary that holds the snapshot for more than `hold_warning_s` seconds causes a
+    warning. Raises psycopg.Error if the database cannot be reached or refuses, ReportError if it goes away,
+    lacks what is to be read, or Spark fails.
     """
     contents = read_contents(spark, url, warn=warn, step=step, hold_warning_s=hold_warning_s)
     try:
@@ -106,7 +100,7 @@ def service_report(
 def read_contents(
     spark: SparkSession, url: str, *, warn: Warn, step: Step, hold_warning_s: float = HOLD_WARNING_S
 ) -> Contents:
-    """Read all tables in one snapshot, which is let go when they are read."""
+    """Read all tables in one snapshot, which is released after that."""
     cancel = spark.sparkContext.cancelAllJobs
     with held_snapshot(url, TABLES.values(), warn, cancel, hold_warning_s) as snapshot:
 

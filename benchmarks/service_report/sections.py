@@ -1,4 +1,4 @@
-"""The sections of the report of a service: which figures, how they are shown, and what they mean."""
+"""The sections of the report of a service: figures, plots and explanations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from telesto.benchmarks.service_report.audit import audit_part
 from telesto.benchmarks.service_report.frames import PERCENTILES, STATES, Contents
 
 CLASSES_MAX = 100
-"""Classes of waiting times; from SHORTEST_S to a year there are fewer."""
+"""Classes of waiting times; there are fewer from SHORTEST_S to a year."""
 _STATE_TITLES = dict(zip(STATES, (state.replace("_", " ") for state in STATES), strict=True)) | {
     "staged": "staged by SQL"
 }
@@ -25,12 +25,12 @@ _PERCENTILE_TITLES = {name: name.replace("_", ".") for name in (*PERCENTILES, "m
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section as it is declared.
+    """A declared section.
 
     Attributes:
         key: of its figures.
         frame: makes the rows from the tables.
-        order: names of columns by which the rows are sorted; a minus has the largest first.
+        order: columns by which the rows are sorted; a minus sorts the largest first.
         plot: draws figures that have rows.
     """
 
@@ -46,7 +46,7 @@ class Part:
     folded: bool = False
 
     def section(self, contents: Contents) -> Section:
-        """Make the section of one moment's tables."""
+        """Make the section from the tables."""
         order = [F.desc(name[1:]) if name.startswith("-") else name for name in self.order]
         figures = collect(self.frame(contents), self.key, self.fields, order, self.rows_max)
         plot = self.plot(figures) if figures.rows else None
@@ -54,7 +54,7 @@ class Part:
 
 
 def traffic_part(contents: Contents) -> Section:
-    """Arrivals, ends and backlog over time; the interval follows from how long the history is."""
+    """Arrivals, ends and backlog over time; the interval follows from the length of the history."""
     history = contents.tables["history"]
     first = contents.present.select("time_of_arrival").unionByName(history.select("time_of_arrival"))
     earliest = first.agg(F.min("time_of_arrival").cast("double")).collect()[0][0]
@@ -63,9 +63,9 @@ def traffic_part(contents: Contents) -> Section:
     part = Part(
         "traffic",
         "Traffic and backlog",
-        "How many messages came to the queues and how many left them for good, and how many were there: a "
-        "backlog that grows while the rates differ means that readers are too slow or too few. Messages of "
-        "queues without a history count only while they are there.",
+        "How many messages came to the queues, how many ended, and how many were there. A growing backlog "
+        "means that readers are too slow or too few. Messages of queues without a history count only while "
+        "they are there.",
         lambda contents: frames.traffic(history, contents.present, interval),
         (
             Field("moment", "from (UTC)", Kind.MOMENT),
@@ -74,8 +74,8 @@ def traffic_part(contents: Contents) -> Section:
         ("moment",),
         2 * frames.POINTS_MAX,
         lambda figures: _traffic_plot(figures, interval),
-        f"Means over {interval} s each, of which the first and the last are not whole; times are UTC. "
-        "What has left the history is not shown.",
+        f"Means over {interval} s each; the first and the last interval are incomplete; times are UTC. "
+        "Messages that have left the history are not shown.",
         folded=True,
     )
     return part.section(contents)
@@ -129,9 +129,9 @@ def _clients_plot(figures: Figures) -> str:
 QUEUES: Final = Part(
     "queues",
     "Messages in the queues",
-    "Where the messages of each queue stand: waiting for a reader, in the partition of a key, delayed, "
-    "put by SQL and not placed yet, handed over and not confirmed, leased to a consumer, dead. The "
-    "oldest is the one that came first of those that are not dead.",
+    "The state of each queue's messages: waiting for a reader, in the partition of a key, delayed, put by "
+    "SQL and not placed yet, delivered and not confirmed, leased to a consumer, dead. Oldest is the age of "
+    "the first that came of those that are not dead.",
     _contents_by_queue,
     (
         *columns(Kind.TEXT, "queue"),
@@ -147,9 +147,8 @@ QUEUES: Final = Part(
 RESIDENCE: Final = Part(
     "residence",
     "Time in the queue by priority",
-    "How long processed messages waited for the reader that was done with them, and how long that had "
-    "them (held). Higher priorities should wait for less. A percentile p99 of 2 s says that 99 of 100 "
-    "waited for 2 s or less.",
+    "How long processed messages waited, and how long their reader held them. Higher priorities should "
+    "wait less. A p99 of 2 s means that 99 of 100 waited for 2 s or less.",
     lambda contents: frames.residence_by_priority(contents.tables["history"]),
     (
         *columns(Kind.COUNT, "priority", messages="processed"),
@@ -166,8 +165,8 @@ RESIDENCE: Final = Part(
 WAITS: Final = Part(
     "waits",
     "Distribution of waiting times",
-    "How many messages waited for how long. Both scales are logarithmic, so that a few that waited for "
-    "very long are seen beside millions that did not; a second hump is worth a question.",
+    "The number of messages by waiting time. Both scales are logarithmic, so that a few very long waits "
+    "are visible among millions of short ones; a second peak is worth an investigation.",
     lambda contents: frames.wait_distribution(contents.tables["history"]),
     (*columns(Kind.SECONDS, from_s="from"), *columns(Kind.COUNT, "messages")),
     ("from_s",),
@@ -179,8 +178,8 @@ WAITS: Final = Part(
 CONSUMERS: Final = Part(
     "consumers",
     "Consumers",
-    "Who consumes now: what each has leased, how many partitions are its own, and what it has done. One "
-    "that holds an old message while others are quick hangs, or works at something large.",
+    "The current consumers: their leases, their partitions, and their work. A consumer that holds an old "
+    "message while others are quick hangs, or works on something large.",
     lambda contents: frames.work_by_consumer(contents.tables, contents.taken_at),
     (
         *columns(Kind.TEXT, "queue", consumer_id="consumer", client="client", middleware_id="middleware"),
@@ -194,9 +193,9 @@ CONSUMERS: Final = Part(
 PARTITIONS: Final = Part(
     "partitions",
     "Partitions",
-    "How the messages that wait or are leased are spread over keys. A partition has one consumer at a "
-    "time, so the largest bounds what more consumers can gain. Fairness is Jain's index: 1 when all "
-    "partitions are alike, 1/n when one of n has everything.",
+    "How waiting and leased messages are spread over keys. A partition has one consumer at a time, so the "
+    "largest one limits the gain from more consumers. Fairness is Jain's index: 1 if all partitions are "
+    "equal, 1/n if one of n has everything.",
     lambda contents: frames.skew_by_queue(
         *(contents.tables[name] for name in ("keyed_messages", "leases", "queues"))
     ),
@@ -212,14 +211,14 @@ PARTITIONS: Final = Part(
 TOPICS: Final = Part(
     "topics",
     "Topics",
-    "A message is kept until all who subscribed before it have confirmed it, so one subscriber that "
-    "stays behind is what makes a topic grow.",
+    "A message is kept until all earlier subscribers have confirmed it, so a single slow subscriber makes "
+    "a topic grow.",
     lambda contents: frames.backlog_by_topic(contents.tables, contents.taken_at),
     (
         *columns(Kind.TEXT, "topic"),
         *columns(Kind.COUNT, put="ever put", kept="kept"),
         *columns(Kind.BYTES, bytes="bodies"),
-        *columns(Kind.COUNT, "subscribers", behind_max="last is behind by"),
+        *columns(Kind.COUNT, "subscribers", behind_max="largest lag"),
         *columns(Kind.SECONDS, oldest_s="oldest kept"),
     ),
     ("-kept", "topic"),
@@ -227,7 +226,7 @@ TOPICS: Final = Part(
 CLIENTS: Final = Part(
     "clients",
     "Clients by volume",
-    "Who puts and who processes most, over what the history keeps and what is there.",
+    "The clients that put and process most, by the history and the current messages.",
     _volume_by_client,
     (
         *columns(Kind.TEXT, "client"),
@@ -242,9 +241,9 @@ CLIENTS: Final = Part(
 ATTEMPTS: Final = Part(
     "attempts",
     "Attempts",
-    "What became of hand-overs, by which attempt each was: done with, come back to the queue (given "
-    "back, run out, or its reader was lost), or the last one before the message died. Much beyond the "
-    "first line means that consumers fail or their leases are too short.",
+    "The outcome of deliveries by the number of the attempt: processed, returned to the queue (given back, "
+    "expired, or the reader was lost), or the last one before the message died. Many after the first line "
+    "mean that consumers fail or their leases are too short.",
     lambda contents: frames.attempts(contents.tables["history"]),
     columns(Kind.COUNT, "attempt", "done", "came_back", "died"),
     ("attempt",),
@@ -252,9 +251,8 @@ ATTEMPTS: Final = Part(
 ENDINGS: Final = Part(
     "endings",
     "How messages ended",
-    "Over the days that the history keeps: confirmed by a reader, acknowledged by a consumer, taken "
-    "without a record, returned (a hand-over that ended, while the message goes on), purged, expired, "
-    "dead, or gone with their queue.",
+    "By the history: confirmed by a reader, acknowledged by a consumer, taken without a record, returned (a "
+    "delivery that ended, while the message continues), purged, expired, dead, or deleted with their queue.",
     lambda contents: frames.endings_by_queue(contents.tables["history"], contents.tables["queues"]),
     (
         *columns(Kind.TEXT, "queue", "ending"),
@@ -266,15 +264,15 @@ ENDINGS: Final = Part(
 DEAD: Final = Part(
     "dead_letters",
     "Dead letters",
-    "Messages that left their queues unprocessed, by the reason. They stay until they are sent back or "
-    "deleted (telesto dead).",
+    "Messages that left their queues unprocessed, by reason. They stay until they are sent back or deleted "
+    "(telesto dead).",
     lambda contents: frames.dead_by_reason(
         contents.tables["dead_letters"], contents.tables["queues"], contents.taken_at
     ),
     (
         *columns(Kind.TEXT, "queue", "reason"),
         *columns(Kind.COUNT, "letters", attempts_max="attempts, most"),
-        *columns(Kind.SECONDS, oldest_s="first died before"),
+        *columns(Kind.SECONDS, oldest_s="oldest"),
     ),
     ("-letters", "queue", "reason"),
 )

@@ -1,4 +1,4 @@
-"""The figures of a report of stability: what Spark computes from the tables of all runs, a job for each."""
+"""The figures of a report of stability: computed by Spark from the tables of all runs, a job for each."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, cuts_
 from telesto.benchmarks.stability_report.verdict import Limits
 
 RUNS_MAX: Final = 12
-"""How many runs are told of in detail: the first repetitions of each combination come first."""
+"""At most this many runs are shown in detail, first repetitions of each combination first."""
 ROWS_MAX: Final = 50_000
 """Rows of one kind of figures, of all runs: some hundred points of each series."""
 WITHOUT_BACKLOG: Final = ("fan-out",)
-"""Kinds of work without queues."""
+"""Workloads without queues."""
 LOG_COLUMN: Final = Field("bytes", "log for a message", Kind.BYTES)
 
 _RUN: Final = Field("run", "run", Kind.TEXT)
@@ -51,14 +51,13 @@ assert {field.name for field in _LATENCIES} == set(FIGURES)
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What was computed of some runs.
+    """The computed figures of some runs.
 
     Attributes:
-        runs: all of the experiment.
-        lines: the runs that are told of in detail.
+        lines: the runs that are shown in detail.
         figures: by key; each has the column `run` first.
-        limits: what is thought stable.
-        operations: of which operation of a run the latency, and the age, is told: by run and measure.
+        limits: the user's definition of stable.
+        operations: the operation of a run whose latency, and age, is shown: by run and measure.
     """
 
     runs: Runs
@@ -68,7 +67,7 @@ class Course:
     operations: Mapping[tuple[str, str], str]
 
     def of(self, key: str, run: str, step: str | None = None, phase: str | None = None) -> Figures:
-        """The figures of one run, without the column that says so; of a series of one step and phase."""
+        """The figures of one run, without its name; of a series, those of one step and phase."""
         wanted = {name: value for name, value in (("run", run), ("step", step), ("phase", phase)) if value}
         found = self.figures[key].where(**wanted)
         fields = [field for field in found.fields if field.name not in wanted or field.name == "phase"]
@@ -77,7 +76,7 @@ class Course:
         return figures_of(self.key_of(f"{key}{suffix}", run), fields, rows)
 
     def key_of(self, name: str, run: str) -> str:
-        """What figures of a run are called: they have its name where there are several."""
+        """The key of a run's figures; it contains the run's name if there are several."""
         return name if len(self.runs.whole) == 1 else f"{run}-{name}"
 
 
@@ -90,7 +89,7 @@ class _Job:
 
 
 class _Frames:
-    """The tables of the runs, and what several jobs make of them."""
+    """The tables of the runs, and frames that several jobs share."""
 
     def __init__(
         self,
@@ -114,13 +113,13 @@ class _Frames:
         self.latencies = merged(inside, ["run", "operation", "measure"]).persist()
 
     def release(self) -> None:
-        """Have Spark keep nothing any more."""
+        """Release Spark's caches."""
         self.seconds.unpersist()
         self.latencies.unpersist()
 
 
 def _at_first(runs: Runs, lines: Timelines) -> dict[str, int]:
-    """What was in the queues before the load, of runs that have queues."""
+    """The backlog before the load, of runs that have queues."""
     return {
         run.name: run.settings.backlog
         for run in runs.whole
@@ -137,14 +136,14 @@ def _series(key: str, frame: Callable[[_Frames], DataFrame], *fields: Field) -> 
 _TIER = Field("tier", "tier", Kind.TEXT)
 _COUNTER = columns(Kind.TEXT, source="view", counter="counter")
 _OPERATION = columns(Kind.TEXT, "operation", "measure")
-_EVENT = Field("event", "what backends wait for", Kind.TEXT)
+_EVENT = Field("event", "wait event", Kind.TEXT)
 
 _JOBS: Final = (
     _series(
         "throughput",
         lambda frames: run_throughput.messages_by_interval(frames.seconds, frames.lines),
         Field("rate", "messages/s", Kind.RATIO),
-        *columns(Kind.COUNT, least="least in a second", most="most in a second"),
+        *columns(Kind.COUNT, least="slowest second", most="fastest second"),
     ),
     _series(
         "latency",
@@ -216,9 +215,7 @@ _JOBS: Final = (
         (
             _RUN,
             *columns(Kind.SECONDS, from_s="began at", seconds="lasted"),
-            *columns(
-                Kind.COUNT, least="messages in its worst second", missed="messages fewer than at the median"
-            ),
+            *columns(Kind.COUNT, least="messages in its worst second", missed="shortfall against the median"),
         ),
         ["run", "from_s"],
     ),
@@ -236,16 +233,15 @@ _JOBS: Final = (
     ),
 )
 STEPS: Final = len(_JOBS)
-"""How often `compute` says that it is a step further."""
+"""How often `compute` calls `step`."""
 
 
 def compute(
     spark: SparkSession, runs: Runs, limits: Limits, pool: Executor, step: Callable[[], None]
 ) -> Course:
-    """Reckon all figures, some at a time.
+    """Compute all figures, some at a time.
 
-    Raises:
-        RunsError: a table of a run is missing or not of this release, or nothing of it counts.
+    Raises RunsError if a table of a run is missing or of another release, or the run has no measured second.
     """
     names = _detailed(runs)
     cuts = {name: cut for name, cut in cuts_of(runs).items() if name in names}
@@ -266,13 +262,13 @@ def compute(
 
 
 def _detailed(runs: Runs) -> list[str]:
-    """The runs that are told of in detail, first repetitions first."""
+    """The runs that are shown in detail, first repetitions first."""
     order = sorted(runs.whole, key=lambda run: (run.repetition, run.combination))
     return sorted(run.name for run in order[:RUNS_MAX])
 
 
 def _operations(results: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Of which operation latency and age are told: the first of those that a table of figures shows."""
+    """The operations whose latency and age are shown: the first in the lists that the run has."""
     chosen = {}
     for name in names:
         latencies = results[name]["figures"]["latencies"]

@@ -1,4 +1,4 @@
-"""Plots of the course of a run; what does not count is shaded in each."""
+"""Plots of the course of a run; the unmeasured parts are shaded in each."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def throughput(
             color=COLOURS[4],
             linewidth=1,
             linestyle=":",
-            label=f"a stall is below {below:.0%} of it",
+            label=f"stalls are below {below:.0%} of it",
         )
         _from_zero(axes)
         axes.set_ylabel("messages per second")
@@ -101,7 +101,7 @@ def latencies(line: Timeline, panels: Mapping[str, Mapping[str, Line]]) -> str:
 
 
 def tails(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """For each name which share took longer than how long, both scales logarithmic: the tail is seen."""
+    """For each name the share that took longer, on two logarithmic scales, so that the tail is visible."""
     with style("tails"):
         figure = new_figure(1.15)
         axes = figure.subplots()
@@ -160,7 +160,7 @@ def tiers(line: Timeline, processors: Mapping[str, Line], memory: Mapping[str, L
 
 
 def database(line: Timeline, log: Line, dead: Line, checkpoints: Sequence[float]) -> str:
-    """The log that is written for a message above, the dead rows below, checkpoints as upright lines."""
+    """The log for each message above, the dead rows below, checkpoints as vertical lines."""
     with style("database"):
         figure = new_figure(1.4)
         upper, lower = figure.subplots(2, 1, sharex=True)
@@ -183,7 +183,7 @@ def database(line: Timeline, log: Line, dead: Line, checkpoints: Sequence[float]
 
 
 def waits(line: Timeline, events: Mapping[str, Line]) -> str:
-    """How many backends waited for what, one above the other; all have the same moments."""
+    """The number of backends by wait event, stacked; all have the same times."""
     with style("waits"):
         figure, axes = _over_time(line)
         moments = next(iter(events.values())).at_s
@@ -195,7 +195,7 @@ def waits(line: Timeline, events: Mapping[str, Line]) -> str:
 
 
 def drifts(rows: Sequence[Drift], tolerance: float) -> str:
-    """The change of each series over the run with its interval; within the band nothing drifts."""
+    """The change of each series over the run with its interval; the band is the tolerance."""
     with style("drifts"):
         known = [row for row in rows if row.change is not None]
         figure = Figure(figsize=(WIDTH_IN, 1.2 + 0.3 * max(len(known), 1)), layout="constrained")
@@ -222,7 +222,7 @@ def drifts(rows: Sequence[Drift], tolerance: float) -> str:
 
 
 def side_by_side(curves: Mapping[str, Line]) -> str:
-    """Throughput of several runs over the time that counts."""
+    """Throughput of several runs over the measured time."""
     with style("side by side"):
         figure = new_figure()
         axes = figure.subplots()
@@ -246,7 +246,7 @@ def _over_time(line: Timeline, height: float = 1.0) -> tuple[Figure, Axes]:
 
 
 def _shade(axes: Axes, line: Timeline) -> None:
-    """What does not count."""
+    """Shade the unmeasured parts."""
     for begin, end, name in ((0, line.begin_s, "warm-up"), (line.end_s, line.total_s, "cool-down")):
         if end > begin:
             axes.axvspan(begin, end, color=SHADE, linewidth=0, zorder=0)
@@ -265,7 +265,7 @@ def _shade(axes: Axes, line: Timeline) -> None:
 
 
 def _from_zero(axes: Axes) -> None:
-    """Begin at 0, and leave some room above a curve that is nearly flat."""
+    """Begin at 0, and leave some room above a nearly flat curve."""
     axes.set_ylim(0, axes.get_ylim()[1] * 1.06)
 
 
@@ -275,7 +275,7 @@ def _time_axis(axes: Axes, line: Timeline) -> None:
 
 
 def _label_time(axes: Axes, longest_s: float) -> None:
-    """Label the time in a unit in which its numbers are small; the axis itself stays in seconds."""
+    """Label the time in a unit with small numbers; the axis itself stays in seconds."""
     unit, name = 1, "seconds"
     if longest_s >= MINUTES_FROM_S:
         unit, name = 60, "minutes"
@@ -297,7 +297,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def _lowest(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> float:
-    """So that the least share is seen, and all percentiles that are named beside the plot."""
+    """The lowest share to show, including all labelled percentiles."""
     least = min((share for _, shares in curves.values() for share in shares if share > 0), default=1.0)
     return min(least, LOWEST_NAMED) / 1.5
 

@@ -1,4 +1,4 @@
-"""The report of stability: how the runs of an experiment went over their time, and whether they held."""
+"""The report of stability: the course of the runs of an experiment, and whether they were stable."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ RUN_COLUMNS: Final[Mapping[Field, Callable[[OneRun], Value]]] = {
     Field("verdict", "verdict", Kind.TEXT): lambda run: run.verdict.outcome.value,
 }
 AT_ONCE: Final = 4
-"""How many kinds of figures are computed at a time."""
+"""How many kinds of figures are computed concurrently."""
 STEPS: Final = FIGURE_STEPS + 1
-"""How often the report says that it is a step further."""
+"""How often `step` is called."""
 TONES: Final = {Outcome.STABLE: "good", Outcome.NOT_STABLE: "bad", Outcome.UNDECIDED: "note"}
 
 
 def comparison_parts(course: Course, told_of: Sequence[OneRun]) -> list[Section]:
-    """The sections that compare several runs; none where there is one."""
+    """The sections that compare several runs; none for a single run."""
     if len(course.runs.whole) < 2:
         return []
     return [runs_part(course, told_of), repetitions_part(course.runs)]
 
 
 def runs_part(course: Course, told_of: Sequence[OneRun]) -> Section:
-    """A row for each run that is told of."""
+    """A row for each run that is shown in detail."""
     curves = {f"{run.name}{levels_of(run.result)}": _counted_curve(run) for run in told_of[:CURVES_MAX]}
     return Section(
-        "The runs beside each other",
-        "Repetitions that are alike should look alike; where one differs, its machine or its data did.",
+        "Comparison of the runs",
+        "Repetitions should look alike; where one differs, its machine or its data did.",
         figures_from("runs", RUN_COLUMNS, told_of),
         plots.side_by_side(curves),
-        "Throughput of the time that counts, each run from its own beginning.",
+        "Throughput of the measured part, each run from its own beginning.",
     )
 
 
@@ -102,7 +102,7 @@ def repetitions_part(runs: Runs) -> Section:
 
 
 def settings_part(runs: Runs) -> Section:
-    """What the runs were told, and where they ran."""
+    """The settings of the runs, and where they ran."""
     first = runs.whole[0].settings
     factors = runs.experiment.varied
     rows: list[Row] = [("experiment", "name", runs.experiment.name, "")]
@@ -117,8 +117,8 @@ def settings_part(runs: Runs) -> Section:
     rows += _plain("PostgreSQL", runs.results[runs.whole[0].name].get("server"))
     return Section(
         "What was run, and where",
-        "All settings of the runs, the machine, the versions and the commit: what somebody needs to do it "
-        "again.",
+        "All settings of the runs, the machine, the versions and the commit: everything that is needed to "
+        "repeat them.",
         figures_of("settings", columns(Kind.TEXT, "part", "name", "value", "remark"), rows),
         folded=True,
         group="The experiment" if len(runs.whole) > 1 else "",
@@ -158,15 +158,8 @@ def stability_report(
 ) -> Report:
     """Make the report.
 
-    Args:
-        spark: what reads and computes.
-        runs: of the experiment.
-        limits: what is thought stable.
-        step: is called STEPS times.
-
-    Raises:
-        RunsError: a table of a run is missing or not of this release, or nothing of it counts.
-        ReportError: Spark failed.
+    `limits` is the user's definition of stable; `step` is called STEPS times. Raises RunsError if a table of
+    a run is missing or of another release, or a run has no measured second; ReportError if Spark fails.
     """
     with explained_failures(), ThreadPoolExecutor(AT_ONCE) as pool:
         course = compute(spark, runs, limits, pool, step)
@@ -189,8 +182,8 @@ def _put_together(course: Course) -> Report:
         findings=_findings(course, told_of),
         sections=parts,
         footer=(
-            "Latencies are of HdrHistograms (three digits) that were merged, never averaged; warm-up and "
-            "cool-down are cut off from every figure the same way.",
+            "Latencies come from HdrHistograms (three digits) that were merged, never averaged. Warm-up and "
+            "cool-down are cut off from every figure in the same way.",
             "docs/reports.md has the formulas and where they come from.",
         ),
     )
@@ -223,8 +216,8 @@ def _summary(told_of: Sequence[OneRun]) -> list[tuple[str, str]]:
 def _range(told_of: Sequence[OneRun]) -> list[tuple[str, str]]:
     rates = [run.rate for run in told_of]
     return [
-        ("messages per second, least", shown(min(rates), Kind.COUNT)),
-        ("most", shown(max(rates), Kind.COUNT)),
+        ("messages per second, minimum", shown(min(rates), Kind.COUNT)),
+        ("maximum", shown(max(rates), Kind.COUNT)),
         ("longest stall", duration(max(run.stalled.longest_s for run in told_of))),
         ("lost or duplicated", shown(sum(_wrong(run.result) for run in told_of), Kind.COUNT)),
     ]
@@ -250,7 +243,7 @@ def _findings(course: Course, told_of: Sequence[OneRun]) -> list[Finding]:
             Finding(
                 "bad",
                 f"The audit of {told(runs.unclean)} is NOT CLEAN: messages were lost, duplicated, out of "
-                "order or foreign. The figures are those of a service that failed.",
+                "order or foreign. The figures show a failing service.",
             )
         )
     for run in told_of:
@@ -261,16 +254,15 @@ def _findings(course: Course, told_of: Sequence[OneRun]) -> list[Finding]:
             Finding(
                 "note",
                 f"This report is PARTIAL: {len(runs.whole)} of {len(runs.whole) + len(runs.missing)} runs "
-                f"are whole; missing are {told(runs.missing)}. The same `telesto bench run` goes on with "
-                "them.",
+                f"are complete; missing are {told(runs.missing)}. Repeat the same `telesto bench run` to "
+                "complete them.",
             )
         )
     if len(told_of) < len(runs.whole):
         findings.append(
             Finding(
                 "note",
-                f"Of {len(runs.whole)} runs, {len(told_of)} are told of in detail: "
-                f"{told(list(course.lines))}.",
+                f"{len(told_of)} of {len(runs.whole)} runs are shown in detail: {told(list(course.lines))}.",
             )
         )
     if not runs.unclean:

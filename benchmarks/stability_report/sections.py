@@ -1,4 +1,4 @@
-"""The sections of a report of stability about one run: which figures, how they are shown, what they mean."""
+"""The sections of a report of stability about one run: figures, plots and explanations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from telesto.benchmarks.stability_report.verdict import (
 )
 
 EVENTS_MAX: Final = 6
-"""Wait events that the plot tells apart."""
+"""Wait events that the plot distinguishes."""
 TIERS: Final = ("client", "middleware", "postgres", "harness")
 TITLES: Final = {"latency": "response time", "age": "age at hand-over"}
 COUNTERS_SHOWN: Final = {
@@ -72,7 +72,7 @@ DRIFT_COLUMNS: Final[Mapping[Field, Callable[[Drift], Value]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """A run that is told of in detail, and what is said of it."""
+    """A run that is shown in detail, with its verdict."""
 
     course: Course
     name: str
@@ -82,21 +82,21 @@ class OneRun:
 
     @property
     def line(self) -> Timeline:
-        """Its course."""
+        """Its timeline."""
         return self.course.lines[self.name]
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """What it says of itself."""
+        """Its run.json."""
         return self.course.runs.results[self.name]
 
     @property
     def rate(self) -> float:
-        """Messages per second of the part that counts."""
+        """Messages per second of the measured part."""
         return float(self.result["figures"]["messages_per_s"])
 
     def figures(self, key: str) -> Figures:
-        """Its figures of one kind, which are no series."""
+        """Its figures of one kind, except for series."""
         return self.course.of(key, self.name)
 
     def fine(self, key: str) -> Figures:
@@ -104,11 +104,11 @@ class OneRun:
         return self.course.of(key, self.name, FINE)
 
     def coarse(self, key: str) -> Figures:
-        """A series in coarse intervals, of what counts."""
+        """A series in coarse intervals, of the measured part."""
         return self.course.of(key, self.name, COARSE, COUNTED)
 
     def latency(self, measure: str) -> dict[str, Any]:
-        """Its figures of the operation that latency, or age, is told of; empty without any."""
+        """The figures of its main operation; empty if there is none."""
         operation = self.course.operations.get((self.name, measure))
         rows = self.figures("latencies").where(operation=operation, measure=measure).dicts()
         return rows[0] if rows else {}
@@ -136,7 +136,7 @@ def judged(course: Course, name: str) -> OneRun:
 
 
 def _trends(course: Course, name: str) -> dict[str, Trend]:
-    """Test the coarse intervals of a run, which are of what counts."""
+    """Test the coarse intervals of the measured part."""
     series = {
         key: course.of(key, name, COARSE, COUNTED).dicts()
         for key in ("throughput", "latency", "backlog", "processors", "memory", "levels")
@@ -147,7 +147,7 @@ def _trends(course: Course, name: str) -> dict[str, Trend]:
 
 
 def _log(course: Course, name: str) -> Figures:
-    """Bytes of PostgreSQL's log for each message, of coarse intervals in which there were any."""
+    """Bytes of PostgreSQL's log for each message, in coarse intervals that have messages."""
     rates = {row["at_s"]: row["rate"] for row in course.of("throughput", name, COARSE).dicts()}
     grown = course.of("wal", name, COARSE)
     rows = tuple(
@@ -181,20 +181,20 @@ def sections(run: OneRun) -> list[Section]:
 
 
 def verdict_part(run: OneRun) -> Section:
-    """What the verdict rests on."""
+    """The basis of the verdict."""
     tolerance = run.course.limits.tolerance
     return Section(
-        "Drift: what the verdict rests on",
+        "Drift: the basis of the verdict",
         f"Each series in intervals of {duration(run.line.coarse_s)}, tested for a trend (Mann and Kendall, "
-        "corrected for neighbours that are alike) and measured (Theil and Sen). It is steady when the whole "
+        "corrected for autocorrelation) and measured (Theil and Sen). It is steady if the whole confidence "
         f"interval of its change lies within ±{tolerance:.0%} (the backlog: ±{tolerance / 10:.0%} of all "
-        "messages), and drifts when the trend is significant and the change larger.",
+        "messages). It drifts if the trend is significant and the change is larger.",
         figures_from(_key(run, "trends"), DRIFT_COLUMNS, run.drifts),
         plots.drifts(run.drifts, tolerance)
         if any(drift.change is not None for drift in run.drifts)
         else None,
-        "The change of each series over the time that counts, with its 95% interval; what reaches out of the "
-        "grey band is not steady. Those in grey are shown and not judged.",
+        "The change of each series over the measured part, with its 95% interval. A series whose interval "
+        "leaves the grey band is not steady. Series in grey do not affect the verdict.",
     )
 
 
@@ -206,14 +206,14 @@ def throughput_part(run: OneRun) -> Section:
     share = run.course.limits.stall_below
     return Section(
         "Throughput",
-        "Messages handed over per second (where nobody reads: put). A service that is in good health keeps "
-        "it up; what swings is how much it varies from second to second.",
+        "Messages delivered per second (put, if no client reads). A healthy service keeps its throughput; it "
+        "may vary from second to second.",
         coarse,
         plots.throughput(run.line, _line(fine, "rate"), _line(coarse, "rate"), median, stalls, share)
         if fine.rows
         else None,
-        "Thin: each interval; thick: means of longer ones. Grey times do not count (warm-up, cool-down), red "
-        "ones are stalls.",
+        "Thin: each interval; thick: means of longer ones. Grey times are not measured (warm-up, cool-down); "
+        "red ones are stalls.",
         folded=True,
         more=(fine,),
     )
@@ -233,12 +233,12 @@ def latency_part(run: OneRun) -> Section:
     told = duration(run.line.fine_s)
     return Section(
         "Response time over the run",
-        "How long requests took, from the moment at which each was to be sent, and how old messages were "
-        "when they were handed over. A percentile p99 of 20 ms says that 99 of 100 took 20 ms or less.",
+        "How long requests took, from their scheduled times, and how old messages were when they were "
+        "delivered. A p99 of 20 ms means that 99 of 100 took 20 ms or less.",
         coarse,
         plots.latencies(run.line, panels) if panels else None,
-        f"Percentiles of each {told}, of merged histograms, on a logarithmic scale: where the upper lines "
-        "rise and the lower ones do not, a few requests wait for something.",
+        f"Percentiles of each {told}, from merged histograms, on a logarithmic scale. Where only the upper "
+        "lines rise, a few requests wait for something.",
         folded=True,
         more=(fine,),
     )
@@ -256,12 +256,12 @@ def distribution_part(run: OneRun) -> Section:
             curves[operation] = (times, [1.0, *(row["longer"] / count for row in rows)])
     return Section(
         "Distribution of response times",
-        "Which share of the operations took longer than so long. A straight line down is what chance makes; "
-        "a shoulder is a second cause, as a checkpoint or a wait for a lock.",
+        "The share of the operations that took longer than a given time. Random variation gives a straight "
+        "line; a shoulder shows a second cause, such as a checkpoint or a wait for a lock.",
         figures,
         plots.tails(curves) if curves else None,
-        "Both scales are logarithmic, so that one operation in a million is seen beside the others. An "
-        "operation “request” is there and back, through both of its queues.",
+        "Both scales are logarithmic, so that one operation in a million is visible. An operation “request” "
+        "is a round trip through both of its queues.",
         more=(classes,),
     )
 
@@ -270,7 +270,7 @@ def stalls_part(run: OneRun) -> Section:
     """The stalls."""
     return Section(
         "Stalls",
-        "Times in which fewer messages went through than "
+        "Times with a throughput below "
         f"{run.course.limits.stall_below:.0%} of the median of all seconds. {_stalls(run.stalled)}",
         run.figures("stalls"),
     )
@@ -290,12 +290,12 @@ def backlog_part(run: OneRun) -> Section:
     fine, coarse = run.fine("backlog"), run.coarse("backlog")
     return Section(
         "Backlog",
-        "Messages that were put and not handed over yet, by the records of the clients. It may go up and "
-        "down; what keeps growing is more than readers can do.",
+        "Messages that were put but not delivered yet, by the records of the clients. The backlog may go up "
+        "and down; if it keeps growing, the readers are too slow.",
         coarse,
-        plots.area(run.line, _line(fine, "backlog"), "messages there") if fine.rows else None,
-        "At the end of each interval. A request seems to be put when its response comes, so the backlog may "
-        "look smaller than it was by as many as clients wait for, and even below 0.",
+        plots.area(run.line, _line(fine, "backlog"), "messages waiting") if fine.rows else None,
+        "At the end of each interval. A request counts as put when its response comes, so the backlog may "
+        "look smaller than it was, by the number of waiting clients, and even be below 0.",
         folded=True,
         more=(fine,),
     )
@@ -317,9 +317,9 @@ def tiers_part(run: OneRun) -> Section:
     )
     return Section(
         "Processors and memory",
-        "What each tier used, all of its processes together. PostgreSQL's memory grows until its shared "
-        f"buffers ({run.result['server'].get('shared_buffers', 'unknown')}) are full, the client's with what "
-        "it records; the middlewares keep nothing, so theirs should stay where it is.",
+        "The usage of each tier, over all of its processes. PostgreSQL's memory grows until its shared "
+        f"buffers ({run.result['server'].get('shared_buffers', 'unknown')}) are full, and the client's with "
+        "its records. The middlewares keep no state, so their memory should stay constant.",
         figures_of(_key(run, "tiers"), fields, rows),
         plots.tiers(
             run.line,
@@ -328,13 +328,13 @@ def tiers_part(run: OneRun) -> Section:
         )
         if processors.rows
         else None,
-        "One processor is one that is busy all the time. “harness” is what watches.",
+        "1 is one fully used processor. “harness” is the process that takes the samples.",
         more=(processors, memory, run.coarse("processors"), run.coarse("memory")),
     )
 
 
 def database_part(run: OneRun) -> Section:
-    """What PostgreSQL counted."""
+    """PostgreSQL's counters."""
     counters, levels, log = (run.figures("counters"), run.fine("levels"), _log(run.course, run.name))
     messages = run.rate * run.line.counted_s
     found = {(row["source"], row["counter"]): row for row in counters.dicts()}
@@ -354,9 +354,9 @@ def database_part(run: OneRun) -> Section:
     dead = levels.where(source=DEAD_ROWS[0], counter=DEAD_ROWS[1])
     return Section(
         "PostgreSQL",
-        "The log written for a message rises after a checkpoint, when pages go to it as a whole (wal_fpi). "
-        "Dead rows are what vacuum has to clear away: they go up and down, and may not climb from one time "
-        "to the next.",
+        "The log for each message rises after a checkpoint, when whole pages are written to it (wal_fpi). "
+        "Vacuum removes dead rows: their number goes up and down, and must not rise from one vacuum to the "
+        "next.",
         figures_of(_key(run, "database"), fields, rows),
         plots.database(
             run.line,
@@ -366,44 +366,42 @@ def database_part(run: OneRun) -> Section:
         )
         if log.rows or dead.rows
         else None,
-        f"Means of {duration(run.line.coarse_s)} above, of {duration(run.line.fine_s)} below; an upright "
-        "line is a "
-        f"checkpoint ({len(checkpoints.rows)} began)." + _no_checkpoints(found),
+        f"Means of {duration(run.line.coarse_s)} above, of {duration(run.line.fine_s)} below; a vertical "
+        f"line is a checkpoint ({len(checkpoints.rows)} began)." + _no_checkpoints(found),
         folded=True,
         more=(counters, levels, log, checkpoints),
     )
 
 
 def waits_part(run: OneRun) -> Section:
-    """What backends waited for."""
+    """The wait events of backends."""
     figures, over_time = run.figures("waits"), run.course.of("waits_over_time", run.name, COARSE)
     rows = tuple(sorted(figures.rows, key=lambda row: -float(row[1])))  # type: ignore[arg-type]
     return Section(
-        "What PostgreSQL waited for",
-        "Active backends by what they waited for when they were looked at; the largest is where time would "
-        "be won. Running means that a backend waited for nothing, as far as PostgreSQL knows.",
+        "Wait events of PostgreSQL",
+        "Active backends by wait event, from samples; the largest is where time could be saved. Running "
+        "means that a backend waited for nothing, as far as PostgreSQL knows.",
         figures_of(figures.key, figures.fields, rows),
         plots.waits(run.line, _events(over_time, [str(row[0]) for row in rows])) if over_time.rows else None,
-        f"Means of {duration(run.line.coarse_s)}, one above the other: as many backends were active at a "
-        "time.",
+        f"Means of {duration(run.line.coarse_s)}, stacked: the total is the number of active backends.",
         folded=True,
         more=(over_time,),
     )
 
 
 def audit_part(run: OneRun) -> Section:
-    """The audit and what went amiss."""
+    """The audit and the failures."""
     balance, result = run.result["balance"], run.result
     amiss = [
         ("messages put", balance["put"], ""),
-        ("lost", balance["lost"], "has to be 0"),
-        ("duplicated", balance["duplicated"], "has to be 0"),
-        ("out of order", balance["out_of_order"], "has to be 0"),
-        ("foreign", balance["foreign"], "has to be 0: nobody put them"),
-        ("in doubt", balance.get("in_doubt"), "puts and acknowledgements of which the client never learned"),
-        ("came again", result.get("redelivered"), "marked as redelivered"),
-        ("sent late", result["late"], "open loop: no place was free at their moments"),
-        ("not sent", result["unsent"], "open loop: before the end"),
+        ("lost", balance["lost"], "must be 0"),
+        ("duplicated", balance["duplicated"], "must be 0"),
+        ("out of order", balance["out_of_order"], "must be 0"),
+        ("foreign", balance["foreign"], "must be 0: no client put them"),
+        ("in doubt", balance.get("in_doubt"), "puts and acknowledgements without a known outcome"),
+        ("redelivered", result.get("redelivered"), "marked as redelivered"),
+        ("sent late", result["late"], "open loop: no slot was free at the scheduled time"),
+        ("not sent", result["unsent"], "open loop: not sent before the end"),
         *((f"failed: {name}", count, "") for name, count in sorted(result["errors"].items())),
     ]
     fields = (
@@ -412,15 +410,15 @@ def audit_part(run: OneRun) -> Section:
         *columns(Kind.TEXT, "remark"),
     )
     return Section(
-        "Audit and misses",
-        "What became of every message, warm-up and cool-down included, and which requests missed their "
-        "moment or failed.",
+        "Audit and failures",
+        "The fate of every message, including warm-up and cool-down, and the requests that were late or "
+        "failed.",
         figures_of(_key(run, "audit"), fields, amiss),
     )
 
 
 def _events(figures: Figures, names: Sequence[str]) -> dict[str, Line]:
-    """The largest events by themselves, the others together, at the moments of all."""
+    """The largest events individually, the others together, at all times."""
     moments = sorted({(row["at_s"], row["width_s"]) for row in figures.dicts()})
     found = {(row["at_s"], row["event"]): row["backends"] for row in figures.dicts()}
     middles = [at + width / 2 for at, width in moments]
@@ -447,7 +445,7 @@ def _known_tiers(figures: Figures) -> list[str]:
 
 
 def _key(run: OneRun, name: str) -> str:
-    """The key of figures that this module makes, named like those that Spark computed."""
+    """The key of figures that this module makes, in the form of those that Spark computes."""
     return run.course.key_of(name, run.name)
 
 
@@ -459,4 +457,4 @@ def levels_of(result: Mapping[str, Any]) -> str:
 
 def _no_checkpoints(found: Mapping[tuple[str, str], object]) -> str:
     known = any("checkpoint" in source or "checkpoint" in counter for source, counter in found)
-    return "" if known else " This run does not tell when checkpoints began."
+    return "" if known else " This run has no record of checkpoints."

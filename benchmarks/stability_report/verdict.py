@@ -1,8 +1,8 @@
-"""Whether a run was stable, by figures that are on the page beside it.
+"""Whether a run was stable, by figures that are on the page.
 
-A series is **steady** when the interval of its change over the run lies within the tolerance: that it changed
-by more is then ruled out. It **drifts** when the trend is significant and the change is beyond the tolerance.
-Otherwise the run is too short, or too restless, to tell; that is no verdict, and is said. What is tested are
+A series is **steady** if the confidence interval of its change over the run lies within the tolerance: a
+larger change is then ruled out. It **drifts** if the trend is significant and the change exceeds the
+tolerance. Otherwise the run is too short, or too noisy, for a verdict, and the report says so. The tests use
 the series in coarse intervals, of which there are few.
 """
 
@@ -17,41 +17,36 @@ from telesto.benchmarks.analysis.trend import CONFIDENCE, POINTS_MIN, Trend, tre
 from telesto.benchmarks.pages.section import Kind, duration, shown
 
 TOLERANCE: Final = 0.10
-"""A change over the whole run of so much of the median is no drift."""
+"""A smaller change over the whole run, relative to the median, is no drift."""
 STALL_BELOW: Final = 0.5
 """A second with fewer messages than this share of the median is a stall."""
 STALLED_MAX: Final = 0.01
-"""Of a stable run no greater share of the seconds is stalled."""
+"""In a stable run a smaller share of the seconds is stalled."""
 LONGEST_STALL_MAX_S: Final = 5
 """And no stall is longer."""
 STALLED_ALLOWED_S: Final = 2
-"""Stalled seconds that are no reason, however short the run is."""
+"""This many stalled seconds are no reason, however short the run is."""
 S_PER_HOUR: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a user thinks stable; both are shares.
-
-    Attributes:
-        tolerance: of the median, by which a series may change over the run.
-        stall_below: of the median of the seconds, below which a second is stalled.
-    """
+    """The user's definition of stable, as shares of the median."""
 
     tolerance: float = TOLERANCE
     stall_below: float = STALL_BELOW
 
 
 class Judgement(Enum):
-    """What can be said of one series."""
+    """The judgement of one series."""
 
     STEADY = "steady"
     DRIFTS = "drifts"
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "unknown"
 
 
 class Outcome(Enum):
-    """What can be said of a run."""
+    """The judgement of a run."""
 
     STABLE = "stable"
     NOT_STABLE = "not stable"
@@ -65,10 +60,10 @@ class Metric:
     Attributes:
         key: its name in the figures.
         title: its name on the page.
-        kind: what its values are.
-        judged: whether the verdict depends on it; others are shown.
-        of_messages: whether its change is told as a share of all messages of the run, and not of its median.
-        strictness: the part of the tolerance that it may have.
+        kind: of its values.
+        judged: whether the verdict depends on it; others are only shown.
+        of_messages: whether its change is relative to all messages of the run, and not to its median.
+        strictness: the part of the tolerance that it may use.
     """
 
     key: str
@@ -81,9 +76,9 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """By how much a series changed over the run, as shares of its yardstick, with the interval of CONFIDENCE.
+    """The change of a series over the run, as shares of its reference, with the interval of CONFIDENCE.
 
-    The shares are None where the series is too short or the yardstick is 0.
+    The shares are None if the series is too short or the reference is 0.
     """
 
     metric: Metric
@@ -107,7 +102,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """The stalls of a run, in seconds; `seconds` of them in all, of `counted_s` that count."""
+    """The stalls of a run, in seconds; `seconds` of them in total, of `counted_s` measured seconds."""
 
     stalls: int
     seconds: int
@@ -116,19 +111,19 @@ class Stalled:
 
     @property
     def share(self) -> float:
-        """Of the seconds that count."""
+        """The share of the measured seconds."""
         return self.seconds / self.counted_s
 
     @property
     def too_much(self) -> bool:
-        """Whether a run with them is not stable."""
+        """Whether a run with these stalls is not stable."""
         many = self.seconds > max(STALLED_ALLOWED_S, STALLED_MAX * self.counted_s)
         return many or self.longest_s > LONGEST_STALL_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of a run, and why."""
+    """The verdict on a run, and its reasons."""
 
     outcome: Outcome
     reasons: tuple[str, ...]
@@ -140,19 +135,11 @@ class Verdict:
                 return f"Stable: {'; '.join(self.reasons)}."
             case Outcome.NOT_STABLE:
                 return f"Not stable, because {'; '.join(self.reasons)}."
-        return f"Whether it is stable cannot be told: {'; '.join(self.reasons)}."
+        return f"No verdict is possible: {'; '.join(self.reasons)}."
 
 
 def drift_of(metric: Metric, trend: Trend, counted_s: float, messages: float, tolerance: float) -> Drift:
-    """Judge one series.
-
-    Args:
-        metric: what it is.
-        trend: what became of it.
-        counted_s: the seconds that count.
-        messages: of all these seconds.
-        tolerance: the share that is no drift.
-    """
+    """Judge one series by its trend over `counted_s` seconds with so many `messages`."""
     yardstick = messages if metric.of_messages else trend.median
     slopes = (trend.slope, trend.slope_low, trend.slope_high)
     if not yardstick or None in slopes:
@@ -200,9 +187,9 @@ def _drifts(drift: Drift) -> str:
 
 def _unknown(drift: Drift) -> str:
     if drift.trend.points < POINTS_MIN:
-        return f"{drift.metric.title} has {drift.trend.points} intervals, and a test needs {POINTS_MIN}"
+        return f"{drift.metric.title} has {drift.trend.points} intervals, but a test needs {POINTS_MIN}"
     if drift.low is None or drift.high is None:
-        return f"{drift.metric.title} has nothing that its change could be a share of"
+        return f"{drift.metric.title} has a median of 0, so it has no relative change"
     return f"{drift.metric.title} may have changed by {drift.low:+.1%} to {drift.high:+.1%}{_of(drift)}"
 
 
@@ -226,7 +213,7 @@ def _signed(value: float, kind: Kind) -> str:
 
 RATE: Final = "messages_per_s"
 SHORTEST_SHARE: Final = 0.5
-"""The last interval of a run is tested when it is at least so long as the others."""
+"""The last interval of a run is tested if it has at least this share of the others' length."""
 
 METRICS: Final = (
     Metric(RATE, "messages per second", Kind.RATIO, judged=True),
@@ -243,7 +230,7 @@ METRICS: Final = (
     Metric("wal_bytes_per_message", "the log that PostgreSQL writes for a message", Kind.BYTES),
     Metric("dead_rows", "the dead rows", Kind.COUNT),
 )
-"""What is tested, in the order of the page."""
+"""The tested series, in the order of the page."""
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -251,7 +238,7 @@ Rows = Sequence[Mapping[str, Any]]
 def trends_of_run(
     throughput: Rows, latency: Rows, backlog: Rows, processors: Rows, memory: Rows, log: Rows, levels: Rows
 ) -> dict[str, Trend]:
-    """Test the series of METRICS that a run has; each of the arguments holds coarse intervals that count."""
+    """Test the series of METRICS that a run has; the arguments are measured coarse intervals."""
     series = [
         ("", throughput, "rate", RATE),
         ("measure", latency, "p50_s", "{}_p50_s"),
@@ -273,6 +260,6 @@ def trends_of_run(
 
 
 def _long_enough(rows: Rows) -> Rows:
-    """All but a last interval that is cut short to less than SHORTEST_SHARE."""
+    """All but a last interval that is shorter than SHORTEST_SHARE."""
     longest = max((row["width_s"] for row in rows), default=0)
     return [row for row in rows if row["width_s"] >= SHORTEST_SHARE * longest]

@@ -82,7 +82,7 @@ class TestVariants:
         scaled(tmp_path / "out", rate, factors=FACTORS)
         report = factorial_report(spark, tmp_path / "out")
         assert effects(report)["clients"][2:4] == (None, None)
-        assert "what was run once has no interval" in texts(report)
+        assert "a combination with a single run has no interval" in texts(report)
         assert not any("residuals" in each.figures.key for each in report.sections)
 
     def test_logarithms(self, spark: SparkSession, tmp_path: Path) -> None:

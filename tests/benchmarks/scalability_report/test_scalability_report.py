@@ -132,7 +132,7 @@ class TestWhatIsMissing:
         scaled(tmp_path / "out", factors={"clients": [2, 4]})
         report = scalability_report(spark, [tmp_path / "out"])
         assert section(report, "throughput").figures.column("messages_per_s_low") == [None, None]
-        assert "what was run once has no interval" in texts(report)
+        assert "a combination with a single run has no interval" in texts(report)
         assert "takes 4 levels, and there are 2" in section(report, "law").meaning
 
     def test_a_part_of_an_experiment_and_an_unclean_run_are_said(
@@ -164,7 +164,7 @@ class TestWhatIsMissing:
 
     def test_a_word_is_no_level(self, spark: SparkSession, tmp_path: Path) -> None:
         scaled(tmp_path / "out", factors={"delivery": ["once", "fast"]})
-        with pytest.raises(RunsError, match="no numbers"):
+        with pytest.raises(RunsError, match="not numbers"):
             scalability_report(spark, [tmp_path / "out"])
 
 

@@ -168,7 +168,7 @@ class TestSweeps:
                 {"factors": {"delivery": ["once", "fast"]}},
                 "no factor has runs of two levels that are numbers",
             ),
-            ({"factors": {"old_snapshot": [False, True]}}, "no numbers"),
+            ({"factors": {"old_snapshot": [False, True]}}, "not numbers"),
         ],
     )
     def test_what_has_no_curve(

@@ -94,7 +94,7 @@ class TestOneRun:
 @pytest.fixture(scope="module")
 def several(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """One that gets slower and grows; one in which nothing was done or watched; one that stalled and lost a
-    message; one that is not told of in detail; and one that is not whole."""
+    message; one that is not shown in detail; and one that is not whole."""
     path = tmp_path_factory.mktemp("several") / "out"
     directory = make_experiment(path, repetitions=5, settings=LONG)
     slower, empty, lost, more, _ = directory.runs
@@ -143,8 +143,8 @@ class TestSeveralRuns:
 
     def test_a_report_of_a_part_says_so(self, several: Report) -> None:
         text = " ".join(finding.text for finding in several.findings)
-        assert "This report is PARTIAL: 4 of 5 runs are whole; missing are 0005" in text
-        assert "Of 4 runs, 3 are told of in detail: 0001, 0002, 0003" in text
+        assert "This report is PARTIAL: 4 of 5 runs are complete; missing are 0005" in text
+        assert "3 of 4 runs are shown in detail: 0001, 0002, 0003" in text
 
     def test_repetitions_have_an_interval(self, several: Report) -> None:
         (row,) = figures(several, "repetitions")
