@@ -29,16 +29,6 @@ SURE_THAT_RESTORED = "Give the database a new identity? Clients lose what they k
 SURE_THAT_MOVED = "Is the data complete? If anything is missing, clients will trust wrong answers."
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Upgrade and check the database.")
-    group.command("upgrade")(upgrade)
-    group.command("current")(current)
-    group.command("check")(check)
-    group.command("restored")(restored)
-    root.add_typer(group, name="db")
-
-
 def upgrade(
     database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
 ) -> None:
@@ -182,3 +172,7 @@ def _state(status: SchemaStatus) -> str:
             else "too new for this release"
         )
     return f"{'empty' if status.revision is None else 'too old'}: run telesto db upgrade"
+
+
+HELP = "Upgrade and check the database."
+SUBCOMMANDS = {"upgrade": upgrade, "current": current, "check": check, "restored": restored}

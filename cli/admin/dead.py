@@ -21,19 +21,6 @@ MessageIds = Annotated[
 All = Annotated[bool, typer.Option("--all", help="All dead letters of the queue.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="List, show, send back and delete dead letters: messages that left a queue unprocessed.",
-    )
-    group.command("list")(list_letters)
-    group.command("show")(show)
-    group.command("redrive")(redrive)
-    group.command("delete")(delete)
-    root.add_typer(group, name="dead")
-
-
 def list_letters(
     queue: QueueName,
     limit: Annotated[
@@ -189,3 +176,7 @@ def _as_dict(letter: DeadLetter) -> dict[str, object]:
 
 def _letters(count: int) -> str:
     return f"{count} dead letter" if count == 1 else f"{count} dead letters"
+
+
+HELP = "List, show, send back and delete dead letters: messages that left a queue unprocessed."
+SUBCOMMANDS = {"list": list_letters, "show": show, "redrive": redrive, "delete": delete}

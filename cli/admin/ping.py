@@ -10,11 +10,6 @@ from telesto.cli.common.options import DEFAULT_URL, Json, Url
 from telesto.cli.terminal import output
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("ping")(ping)
-
-
 def ping(
     url: Url = DEFAULT_URL,
     count: Annotated[int, typer.Option("--count", "-c", min=1, help="Send this many pings.")] = 1,

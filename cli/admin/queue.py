@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Create, list, show, change, empty and delete queues.")
-    group.command("create")(create)
-    group.command("list")(list_queues)
-    group.command("show")(show)
-    group.command("update")(update)
-    group.command("delete")(delete)
-    group.command("purge")(purge)
-    root.add_typer(group, name="queue")
-
-
 @with_queue_settings(update=False)
 def create(
     name: Name,
@@ -221,3 +209,14 @@ def _depth(client: TelestoClient, queue: Queue) -> int:
 
 def _messages(count: int) -> str:
     return f"{count} message" if count == 1 else f"{count} messages"
+
+
+HELP = "Create, list, show, change, empty and delete queues."
+SUBCOMMANDS = {
+    "create": create,
+    "list": list_queues,
+    "show": show,
+    "update": update,
+    "delete": delete,
+    "purge": purge,
+}

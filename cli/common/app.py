@@ -37,7 +37,8 @@ COMMANDS = {
     "demo": "demo.demo",
     "version": "common.version",
 }
-"""The first word of a command and its module, in the order of the help."""
+"""The first word of a command and its module, in the order of the help. The module has a function of this name,
+or the SUBCOMMANDS of a group and their HELP."""
 
 TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
 QUOTES_HINT = "; a message of several words goes in quotes"
@@ -77,9 +78,18 @@ def build(arguments: list[str]) -> typer.Typer:
     )
     root.callback(help="A message queue service on PostgreSQL.")(_root)
     asked = arguments[0] if arguments else ""
-    modules = [COMMANDS[asked]] if asked in COMMANDS else COMMANDS.values()
-    for module in modules:
-        import_module(f"telesto.cli.{module}").register(root)
+    for word in [asked] if asked in COMMANDS else COMMANDS:
+        module = import_module(f"telesto.cli.{COMMANDS[word]}")
+        subcommands: dict[str, Any] = getattr(module, "SUBCOMMANDS", {})
+        if not subcommands:
+            root.command(word)(getattr(module, word))
+            continue
+        group = typer.Typer(no_args_is_help=True, help=module.HELP)
+        # With a callback, a group of a single command stays a group.
+        group.callback()(lambda: None)
+        for name, command in subcommands.items():
+            group.command(name)(command)
+        root.add_typer(group, name=word)
     return root
 
 

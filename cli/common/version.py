@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
 from telesto.cli.common.options import Json
 from telesto.cli.terminal import output
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("version")(show_version)
-
-
-def show_version(as_json: Json = False) -> None:
+def version(as_json: Json = False) -> None:
     """Print the versions of Telesto, its protocol and Python."""
     import platform
 

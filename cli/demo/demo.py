@@ -15,11 +15,6 @@ READERS = 3
 PROCESSES_MAX = 32
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("demo")(demo)
-
-
 def demo(
     file: Annotated[
         Path | None,

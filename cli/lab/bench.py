@@ -10,25 +10,13 @@ from typing import Annotated
 import typer
 
 from telesto.cli.common.options import Json
+from telesto.cli.lab.bench_peers import peers
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
 from telesto.cli.terminal.stopping import run_to_its_end
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")]
-
-
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    from telesto.cli.lab.bench_peers import peers
-
-    group = typer.Typer(no_args_is_help=True, help="Measure the service, with an audit of every run.")
-    group.command("run")(run)
-    group.command("list")(list_experiments)
-    group.command("show")(show)
-    group.command("database")(database)
-    group.command("peers")(peers)
-    root.add_typer(group, name="bench")
 
 
 def run(
@@ -170,3 +158,7 @@ def _explained(error: Exception) -> CommandError | None:
     if isinstance(error, MiddlewareFailedError | WorkerFailedError):
         return CommandError(f"{error}; whole runs stay: give the command again", ExitCode.REFUSED)
     return None
+
+
+HELP = "Measure the service, with an audit of every run."
+SUBCOMMANDS = {"run": run, "list": list_experiments, "show": show, "database": database, "peers": peers}

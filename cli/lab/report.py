@@ -59,19 +59,6 @@ DriverJar = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Write reports on a service or on experiments (with Spark)."
-    )
-    group.command("service")(service)
-    group.command("stability")(stability)
-    group.command("archive")(archive)
-    group.command("scalability")(scalability)
-    group.command("factorial")(factorial)
-    root.add_typer(group, name="report")
-
-
 def service(
     out: Out,
     database_url: DatabaseUrl = None,
@@ -310,3 +297,13 @@ def _explained_failures() -> Iterator[None]:
         raise CommandError(str(error), ExitCode.REFUSED) from error
     except OSError as error:
         raise CommandError(f"cannot write the report: {error}", ExitCode.REFUSED) from error
+
+
+HELP = "Write reports on a service or on experiments (with Spark)."
+SUBCOMMANDS = {
+    "service": service,
+    "stability": stability,
+    "archive": archive,
+    "scalability": scalability,
+    "factorial": factorial,
+}

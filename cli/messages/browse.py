@@ -13,11 +13,6 @@ PREVIEW_LENGTH_MAX = 60
 LIMIT = 20
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("browse")(browse)
-
-
 def browse(
     queue: QueueName,
     limit: Annotated[

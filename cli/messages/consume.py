@@ -41,11 +41,6 @@ Concurrency = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("consume")(consume)
-
-
 def consume(
     queue: QueueName,
     count: Count = None,

@@ -30,11 +30,6 @@ Sender = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("get")(get)
-
-
 def get(
     queue: QueueName,
     wait: Wait = 0.0,

@@ -37,14 +37,6 @@ PREVIEW_LENGTH_MAX = 60
 MessageId = Annotated[int, typer.Argument(metavar="ID", min=1, help="The id of the message.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(no_args_is_help=True, help="Show what happened to a message.")
-    group.callback()(lambda: None)
-    group.command("show")(show)
-    root.add_typer(group, name="message")
-
-
 def show(
     message_id: MessageId,
     queue: Annotated[
@@ -138,3 +130,7 @@ def _through(middleware_id: int | None, address: str | None) -> str:
     if middleware_id is None:
         return "SQL"
     return f"middleware {middleware_id}" if address is None else f"{address} (middleware {middleware_id})"
+
+
+HELP = "Show what happened to a message."
+SUBCOMMANDS = {"show": show}

@@ -64,11 +64,6 @@ PartitionKey = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("put")(put)
-
-
 def put(
     queue: QueueName,
     body: Body = None,

@@ -23,21 +23,6 @@ Subscriber = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="Publish and subscribe: every subscriber of a topic gets each of its messages.",
-    )
-    group.command("subscribe")(subscribe)
-    group.command("unsubscribe")(unsubscribe)
-    group.command("put")(put)
-    group.command("get")(get)
-    group.command("list")(list_topics)
-    group.command("delete")(delete)
-    root.add_typer(group, name="topic")
-
-
 def subscribe(
     topic: Name,
     max_behind: Annotated[
@@ -242,3 +227,14 @@ def _print_subscriptions(subscriptions: list[Subscription], as_json: bool) -> No
         return
     rows = [(one.position, one.lag, one.state.name.lower(), one.topic) for one in subscriptions]
     output.print_table(("position", "behind", "state", "topic"), rows)
+
+
+HELP = "Publish and subscribe: every subscriber of a topic gets each of its messages."
+SUBCOMMANDS = {
+    "subscribe": subscribe,
+    "unsubscribe": unsubscribe,
+    "put": put,
+    "get": get,
+    "list": list_topics,
+    "delete": delete,
+}

@@ -54,11 +54,6 @@ StartJson = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the command line."""
-    root.command("serve")(serve)
-
-
 def serve(
     host: Host = None,
     port: Port = None,
