@@ -82,7 +82,7 @@ class Runs:
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """Read a table of all complete runs: `run` (its name), then the columns in docs/benchmarks.md.
 
-        It includes warm-up and cool-down (`timeline.inside` cuts them off). Raises RunsError if a run lacks
+        It includes warm-up and cool-down (`timeline.counted` cuts them off). Raises RunsError if a run lacks
         the table or a column.
         """
         files = [self.directory.run_directory(run) / f"{name}.parquet" for run in self.whole]

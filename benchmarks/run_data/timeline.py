@@ -8,51 +8,15 @@ applies to every table.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from telesto.benchmarks.harness.settings import RunSettings
 from telesto.benchmarks.run_data.runs import Runs
 from telesto.benchmarks.spark.errors import RunsError
-
-TO_THE_END = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The measured part of a run, in whole seconds since its load began, without the end.
-
-    A second that is partly warm-up or cool-down belongs to it, because the tables have whole seconds.
-    """
-
-    begin_s: float
-    end_s: float
-
-    @classmethod
-    def of(cls, settings: RunSettings) -> Cut:
-        """The measured part by the settings of a run; of a drain everything."""
-        if settings.workload == "drain":
-            return cls(0.0, TO_THE_END)
-        return cls(math.ceil(settings.warm_up_s), math.floor(settings.warm_up_s + settings.duration_s))
-
-
-def cuts_of(runs: Runs) -> dict[str, Cut]:
-    """The measured part of each complete run, by the run's name."""
-    return {run.name: Cut.of(run.settings) for run in runs.whole}
-
-
-def inside(frame: DataFrame, cuts: Mapping[str, Cut], moment: str) -> DataFrame:
-    """The measured rows of a table, of the runs in `cuts`; `moment` is its column of seconds since the load
-    began."""
-    rows = [(name, float(cut.begin_s), float(cut.end_s)) for name, cut in cuts.items()]
-    bounds = frame.sparkSession.createDataFrame(rows, "run string, begin_s double, end_s double")
-    kept = (F.col(moment) >= F.col("begin_s")) & (F.col(moment) < F.col("end_s"))
-    return frame.join(F.broadcast(bounds), "run").where(kept).select(*frame.columns)
-
 
 WARM_UP: Final = "warm-up"
 COUNTED: Final = "counted"
@@ -81,10 +45,10 @@ class Timeline:
     coarse_s: int
 
     @classmethod
-    def of(cls, cut: Cut, total_s: int) -> Timeline:
+    def of(cls, begin_s: int, end_s: int, total_s: int) -> Timeline:
         """Choose the intervals of a run from its measured part."""
-        begin, end = int(cut.begin_s), int(min(cut.end_s, total_s))
-        return cls(begin, end, total_s, step_for(total_s, FINE_MAX), step_for(end - begin, COARSE_MAX))
+        fine, coarse = step_for(total_s, FINE_MAX), step_for(end_s - begin_s, COARSE_MAX)
+        return cls(begin_s, end_s, total_s, fine, coarse)
 
     @property
     def counted_s(self) -> int:
@@ -100,21 +64,32 @@ def step_for(span_s: int, points_max: int) -> int:
     return next((step for step in STEPS_S if span_s <= step * points_max), STEPS_S[-1])
 
 
-def timelines(runs: Runs, cuts: Mapping[str, Cut], throughput: DataFrame) -> dict[str, Timeline]:
-    """The timelines of some runs; a drain ends with its last message, found in the table of throughput.
+def timelines(runs: Runs, throughput: DataFrame, names: Collection[str] | None = None) -> dict[str, Timeline]:
+    """The timelines of the named complete runs, by default of all.
 
-    Raises RunsError if a run has no whole measured second.
+    A second that is partly warm-up or cool-down belongs to it, because the tables have whole seconds. A drain
+    is measured from its beginning to its last message, which is found in the table of throughput. Raises
+    RunsError if a run has no whole measured second.
     """
-    totals = {run.name: int(run.settings.total_s) for run in runs.whole if run.name in cuts}
-    if open_ones := [name for name, cut in cuts.items() if cut.end_s == TO_THE_END]:
-        of_drains = throughput.where(F.col("run").isin(open_ones)).groupBy("run")
-        totals |= {
-            row["run"]: row["last"] + 1 for row in of_drains.agg(F.max("second").alias("last")).collect()
-        }
-    found = {name: Timeline.of(cut, totals[name]) for name, cut in cuts.items()}
-    for name, timeline in found.items():
-        if timeline.counted_s < 1:
-            raise RunsError(f"no whole second of run {name} counts; let it last longer (duration_s)")
+    chosen = [run for run in runs.whole if names is None or run.name in names]
+    drains = [run.name for run in chosen if run.settings.workload == "drain"]
+    lasts: dict[str, int] = {}
+    if drains:
+        seconds = (
+            throughput.where(F.col("run").isin(drains)).groupBy("run").agg(F.max("second").alias("last"))
+        )
+        lasts = {row["run"]: row["last"] for row in seconds.collect()}
+    found = {}
+    for run in chosen:
+        settings = run.settings
+        begin, end = math.ceil(settings.warm_up_s), math.floor(settings.warm_up_s + settings.duration_s)
+        total = int(settings.total_s)
+        if run.name in drains:
+            begin, end = 0, lasts.get(run.name, total - 1) + 1
+            total = end
+        if end <= begin:
+            raise RunsError(f"run {run.name} is too short: no whole second of it is measured (duration_s)")
+        found[run.name] = Timeline.of(begin, end, total)
     return found
 
 

@@ -1,7 +1,7 @@
 """The runs of an experiment as levels of one factor, with the measurements of each run.
 
 The functions from data frames to data frames give one row, or one for each kind, of every run. Their tables
-have no warm-up and no cool-down (`timeline.inside`).
+have no warm-up and no cool-down (`timeline.counted`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from telesto.benchmarks.harness.experiment import Run
 from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.run_data.latencies import SENT, merged
 from telesto.benchmarks.run_data.runs import AGAIN, Runs, told
-from telesto.benchmarks.run_data.timeline import cuts_of, inside
+from telesto.benchmarks.run_data.timeline import counted, timelines
 from telesto.benchmarks.spark.errors import RunsError
 
 PHASES: Final = ("parse", "fifo", "database", "parked", "answer")
@@ -258,20 +258,20 @@ def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: 
 
     Raises RunsError if a table, or a figure in run.json, is missing.
     """
-    cuts = cuts_of(runs)
+    lines = timelines(runs, runs.table(spark, "throughput"))
     operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.whole}
-    histograms = inside(runs.table(spark, "histograms"), cuts, "second")
+    histograms = counted(runs.table(spark, "histograms"), lines, "second")
     times = response_times(histograms, operations).collect()
     step()
-    phases = inside(runs.table(spark, "phases"), cuts, "since_s").cache()
+    phases = counted(runs.table(spark, "phases"), lines, "since_s").cache()
     try:
-        means, lines = phase_means(phases).collect(), call_times(phases).collect()
+        means, lengths = phase_means(phases).collect(), call_times(phases).collect()
     finally:
         phases.unpersist()
     step()
-    calls = calls_per_s(inside(runs.table(spark, "metrics"), cuts, "since_s")).collect()
+    calls = calls_per_s(counted(runs.table(spark, "metrics"), lines, "since_s")).collect()
     step()
-    by_run = [_by_run(rows) for rows in (times, means, lines, calls)]
+    by_run = [_by_run(rows) for rows in (times, means, lengths, calls)]
     found = {
         run.name: _measured(runs, run, operations[run.name], *(rows.get(run.name, []) for rows in by_run))
         for run in runs.whole

@@ -21,7 +21,7 @@ from telesto.benchmarks.run_data.latencies import (
     merged,
 )
 from telesto.benchmarks.run_data.runs import Runs
-from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, cuts_of, timelines
+from telesto.benchmarks.run_data.timeline import FINE, Timelines, counted, timelines
 from telesto.benchmarks.stability_report.verdict import Limits
 
 RUNS_MAX: Final = 12
@@ -244,8 +244,7 @@ def compute(
     Raises RunsError if a table of a run is missing or of another release, or the run has no measured second.
     """
     names = _detailed(runs)
-    cuts = {name: cut for name, cut in cuts_of(runs).items() if name in names}
-    lines = timelines(runs, cuts, runs.table(spark, "throughput"))
+    lines = timelines(runs, runs.table(spark, "throughput"), names)
     operations = _operations(runs.results, names)
     frames = _Frames(spark, runs, lines, operations, limits.stall_below)
 

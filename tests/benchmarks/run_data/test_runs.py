@@ -15,7 +15,7 @@ from run_directories import CLEAN, LOST, Course, finish, finished, make_experime
 from telesto.benchmarks.harness.manifest import MANIFEST, RUN_FILE
 from telesto.benchmarks.results.tables import SCHEMAS
 from telesto.benchmarks.run_data.runs import open_runs
-from telesto.benchmarks.run_data.timeline import TO_THE_END, Cut, cuts_of, inside
+from telesto.benchmarks.run_data.timeline import Timeline, counted, timelines
 from telesto.benchmarks.spark.errors import RunsError
 
 
@@ -158,22 +158,28 @@ class TestWindows:
     ) -> None:
         finished(tmp_path / "out", settings={"warm_up_s": 2, "duration_s": 3, "cool_down_s": 1})
         runs = open_runs(tmp_path / "out")
-        assert cuts_of(runs) == {"0001": Cut(2.0, 5.0)}
+        lines = timelines(runs, runs.table(spark, "throughput"))
+        assert lines == {"0001": Timeline(2, 5, 6, 1, 1)}
         for name, moment in (("throughput", "second"), ("histograms", "second"), ("tiers", "since_s")):
-            found = inside(runs.table(spark, name), cuts_of(runs), moment).select(moment).distinct().collect()
+            found = counted(runs.table(spark, name), lines, moment).select(moment).distinct().collect()
             assert sorted(row[0] for row in found) == [2, 3, 4], name
 
     def test_a_second_counts_when_all_of_it_is_inside(self, spark: SparkSession, tmp_path: Path) -> None:
         finished(tmp_path / "out", settings={"warm_up_s": 0.5, "duration_s": 3, "cool_down_s": 1})
-        assert cuts_of(open_runs(tmp_path / "out")) == {"0001": Cut(1, 3)}
+        runs = open_runs(tmp_path / "out")
+        lines = timelines(runs, runs.table(spark, "throughput"))
+        assert (lines["0001"].begin_s, lines["0001"].end_s) == (1, 3)
         looks = spark.createDataFrame([("r", at / 2) for at in range(9)], "run string, since_s double")
-        found = inside(looks, {"r": Cut(1, 2)}, "since_s")
+        found = counted(looks, {"r": Timeline(1, 2, 4, 1, 1)}, "since_s")
         assertDataFrameEqual(found, [Row(run="r", since_s=s) for s in (1.0, 1.5)])
 
     def test_runs_that_are_not_asked_for_are_left_out(self, spark: SparkSession) -> None:
         seconds = spark.createDataFrame([("a", 1), ("b", 1)], "run string, second int")
-        assertDataFrameEqual(inside(seconds, {"b": Cut(0, 9)}, "second"), [Row(run="b", second=1)])
+        found = counted(seconds, {"b": Timeline(0, 9, 9, 1, 1)}, "second")
+        assertDataFrameEqual(found, [Row(run="b", second=1)])
 
-    def test_all_of_a_drain_counts(self, tmp_path: Path) -> None:
+    def test_a_drain_counts_to_its_last_message(self, spark: SparkSession, tmp_path: Path) -> None:
         finished(tmp_path / "out", settings={"workload": "drain", "backlog": 100})
-        assert cuts_of(open_runs(tmp_path / "out"))["0001"] == Cut(0.0, TO_THE_END)
+        runs = open_runs(tmp_path / "out")
+        throughput = spark.createDataFrame([("0001", 32), ("0001", 3)], "run string, second int")
+        assert timelines(runs, throughput) == {"0001": Timeline(0, 33, 33, 1, 1)}

@@ -18,9 +18,7 @@ from telesto.benchmarks.run_data.timeline import (
     COUNTED,
     FINE,
     FINE_MAX,
-    TO_THE_END,
     WARM_UP,
-    Cut,
     Timeline,
     counted,
     every_second,
@@ -82,16 +80,13 @@ class TestTimeline:
     def test_intervals_are_as_short_as_the_number_of_points_allows(
         self, counted_s: int, fine: int, coarse: int
     ) -> None:
-        line = Timeline.of(Cut(10, 10 + counted_s), 11 + counted_s)
+        line = Timeline.of(10, 10 + counted_s, 11 + counted_s)
         assert (line.fine_s, line.coarse_s, line.counted_s) == (fine, coarse, counted_s)
         assert 11 + counted_s <= fine * FINE_MAX
         assert counted_s <= coarse * COARSE_MAX
 
     def test_what_is_longer_than_all_has_the_longest(self) -> None:
         assert step_for(10**9, 60) == 86_400
-
-    def test_a_drain_counts_to_its_end(self) -> None:
-        assert Timeline.of(Cut(0, TO_THE_END), 33) == Timeline(0, 33, 33, 1, 1)
 
     def test_no_interval_goes_over_the_end_of_a_phase(self, make: Make) -> None:
         moments = make.rows("run string, since_s double", *[(at / 2,) for at in range(-1, 18)])
