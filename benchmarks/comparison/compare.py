@@ -124,8 +124,9 @@ async def _started(
     progress: Callable[[str], None],
 ) -> AsyncIterator[list[Peer]]:
     """Start the servers of the peers that can take part."""
-    servers, started, peers = Servers(), _Started(directory), []
-    try:
+    servers, peers = Servers(), []
+    outcomes: dict[Server, PeerUnavailableError | None] = {}
+    async with AsyncExitStack() as stack:
         for name in names:
             if lacking := lacks(catalog[name]):
                 comparison.skipped[name] = lacking
@@ -133,7 +134,7 @@ async def _started(
             progress(f"starting {name}")
             try:
                 peer = catalog[name].make(servers)
-                await started.start(peer.server)
+                await _start(peer.server, directory, outcomes, stack)
                 await peer.prepare()
                 comparison.settings[name] = await peer.describe()
             except Exception as error:  # noqa: BLE001 - the other peers are still compared
@@ -141,8 +142,6 @@ async def _started(
             else:
                 peers.append(peer)
         yield peers
-    finally:
-        await started.stop()
 
 
 def lacks(entry: Entry) -> str:
@@ -160,34 +159,24 @@ def lacks(entry: Entry) -> str:
     return "; ".join(said)
 
 
-class _Started:
-    """The started servers. One that failed is not tried again for the next peer that shares it."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._stack = AsyncExitStack()
-        self._failed: dict[Server, PeerUnavailableError] = {}
-        self._running: set[Server] = set()
-
-    async def start(self, server: Server) -> None:
-        """Start a server unless it runs. Raises PeerUnavailableError."""
-        if server in self._running:
-            return
-        if server in self._failed:
-            raise self._failed[server]
-        directory = self._directory / f"server-{len(self._running) + len(self._failed)}"
-        directory.mkdir(mode=0o711)
-        self._stack.push_async_callback(server.stop)
+async def _start(
+    server: Server,
+    directory: Path,
+    outcomes: dict[Server, PeerUnavailableError | None],
+    stack: AsyncExitStack,
+) -> None:
+    """Start a server that peers share, or raise the PeerUnavailableError of its first start again."""
+    if server not in outcomes:
+        home = directory / f"server-{len(outcomes)}"
+        home.mkdir(mode=0o711)
+        stack.push_async_callback(server.stop)
+        outcomes[server] = None
         try:
-            await server.start(directory)
-        except Exception as error:
-            self._failed[server] = PeerUnavailableError(_reason(error))
-            raise self._failed[server] from error
-        self._running.add(server)
-
-    async def stop(self) -> None:
-        """Stop all of them, the last one first."""
-        await self._stack.aclose()
+            await server.start(home)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the peer is unavailable
+            outcomes[server] = PeerUnavailableError(_reason(error))
+    if (failure := outcomes[server]) is not None:
+        raise failure
 
 
 async def _measure(

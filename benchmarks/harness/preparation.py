@@ -42,35 +42,30 @@ def parts_of(settings: RunSettings) -> list[Part]:
 
     Subscriptions of clients that are away are added.
     """
-    clients, workload = settings.clients, settings.workload
-    open_loop = settings.loop == "open"
-    if workload == "one-way":
-        return _one_way(clients, open_loop)
-    if workload == "pairs":
-        return _pairs(clients, 0)
-    if workload == "pool":
-        return _pool(clients)
-    if workload == "mix":
-        return _mix(clients, open_loop)
-    return [Part(role, workload) for role in _simple_roles(settings)]
+    clients, workload, open_loop = settings.clients, settings.workload, settings.loop == "open"
+    match workload:
+        case "one-way":
+            return _one_way(clients, open_loop)
+        case "pairs":
+            return _pairs(clients, 0)
+        case "pool":
+            return _pool(clients)
+        case "mix":
+            return _mix(clients, open_loop)
+        case "fan-out":
+            roles = _split("subscriber", settings.subscribers, "publisher", clients)
+            roles += ["away"] * settings.away
+        case "consume":
+            roles = _split("consumer", settings.consumers, "putter", clients)
+        case _:
+            roles = [_ROLES[workload]] * clients
+    return [Part(role, workload) for role in roles]
 
 
-def _simple_roles(settings: RunSettings) -> list[Role]:
-    """Return the roles of a workload whose clients need no partners."""
-    clients = settings.clients
-    if settings.workload == "fan-out":
-        away: list[Role] = ["away"] * settings.away
-        return _split("subscriber", settings.subscribers, "publisher", clients) + away
-    if settings.workload == "consume":
-        return _split("consumer", settings.consumers, "putter", clients)
-    one_role: Mapping[str, Role] = {
-        "put": "putter",
-        "put-read": "put-reader",
-        "read": "reader",
-        "drain": "reader",
-        "idle": "idle",
-    }
-    return [one_role[settings.workload]] * clients
+_ROLES: Final[Mapping[str, Role]] = {
+    "put": "putter", "put-read": "put-reader", "read": "reader", "drain": "reader", "idle": "idle"
+}  # fmt: skip
+"""The role of every client in workloads with one role."""
 
 
 def _split(first: Role, count: int, other: Role, clients: int) -> list[Role]:

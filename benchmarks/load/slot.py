@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -18,6 +19,7 @@ PAUSE_AFTER_ERROR_S: Final = 0.02
 PRIORITY_ALONE: Final = 5
 
 
+@dataclass(eq=False)
 class Slot:
     """The context of a client type.
 
@@ -27,36 +29,27 @@ class Slot:
         done: set when there is nothing more to do before the end.
     """
 
-    def __init__(
-        self,
-        client: AsyncTelestoClient,
-        participant: Participant,
-        number: int,
-        plan: WorkloadPlan,
-        recorder: Recorder,
-        end: float,
-    ) -> None:
-        self.client = client
-        self.participant = participant
-        self.number = number
-        self.plan = plan
-        self.recorder = recorder
-        self.random = Random(f"{plan.seed}-{number}")
-        self.end = end
-        self.done = False
-        self._bodies = BodyMaker(number, plan.body_bytes)
+    client: AsyncTelestoClient
+    participant: Participant
+    number: int
+    plan: WorkloadPlan
+    recorder: Recorder
+    end: float
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.random = Random(f"{self.plan.seed}-{self.number}")
+        self._bodies = BodyMaker(self.number, self.plan.body_bytes)
 
     @property
     def queue_id(self) -> int:
         """The queue of the client."""
-        assert isinstance(self.participant.destination, int)
-        return self.participant.destination
+        return int(self.participant.destination)
 
     @property
     def topic(self) -> str:
         """The topic of the client."""
-        assert isinstance(self.participant.destination, str)
-        return self.participant.destination
+        return str(self.participant.destination)
 
     def priority(self) -> int:
         """Choose a priority: the middle one, or a random one of those in use."""
