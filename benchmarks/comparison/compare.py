@@ -17,9 +17,9 @@ import numpy as np
 from telesto.benchmarks.comparison.catalog import CATALOG, Entry, Servers
 from telesto.benchmarks.comparison.load import PeerPlan, identity_of
 from telesto.benchmarks.load.recorder import Operation, Records, read_records
+from telesto.benchmarks.load.settings import Window
 from telesto.benchmarks.load.worker import HEAD_START_S, Result, Worker
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError, Server
-from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.audit import Balance, Doubts, Stored, as_identities, audit
 from telesto.benchmarks.tiers.usage import cpu_seconds, family_cpu_seconds
 

@@ -4,7 +4,7 @@ This room starts the tiers, puts load on them with processes of `load`, and pass
 It may import these three rooms, and no report.
 
 Begin with `execution`, which runs an experiment. `one_run` measures one run: `preparation` gives clients
-their roles and creates their queues, `sampling` samples the tiers every second. `settings` and `experiment`
-define and check what can be asked for, and the runs that follow; `manifest` is the directory, `summary`
+their roles and creates their queues, `sampling` samples the tiers every second. `experiment` defines
+and checks what can be asked for, and the runs that follow; `manifest` is the directory, `summary`
 prints the figures.
 """

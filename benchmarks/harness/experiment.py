@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.settings import RunSettings
 
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9-]*$"
 RUNS_MAX: Final = 10_000

@@ -19,12 +19,12 @@ import numpy as np
 from telesto.benchmarks.harness.experiment import Run
 from telesto.benchmarks.harness.preparation import Prepared, prepare, sending, share_out
 from telesto.benchmarks.harness.sampling import Sampler
-from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
 from telesto.benchmarks.load.ceiling import CeilingPlan
 from telesto.benchmarks.load.plan import Participant, WorkloadPlan
 from telesto.benchmarks.load.recorder import Records, read_records
+from telesto.benchmarks.load.settings import RunSettings, Window, middleware_settings
 from telesto.benchmarks.load.worker import HEAD_START_S, Plan, Result, Worker
-from telesto.benchmarks.results.analysis import Window, analyse
+from telesto.benchmarks.results.analysis import analyse
 from telesto.benchmarks.results.audit import (
     NO_IDENTITIES,
     NOTHING,
@@ -46,7 +46,6 @@ STATES: Final = "states"
 """The folder of the clients' durable states, in a run's directory while the run lasts."""
 SPARE_FILES: Final = 256
 """Open files that a process needs besides its connections."""
-TAKE_TIMEOUT_S: Final = 5.0
 
 OnSecond = Callable[[float], None]
 
@@ -200,39 +199,21 @@ def _plans(
             body_bytes=settings.message_bytes,
         )
         return [(CEILING_MODULE, asdict(plan))]
-    if settings.state:
+    states = str(directory / STATES) if settings.state else None
+    if states is not None:
         (directory / STATES).mkdir()
     senders = max(1, sending(participants))
 
     def plan_of(index: int, share: Sequence[Participant]) -> WorkloadPlan:
         # The senders share the rate of an open loop.
         rate = settings.rate * sending(share) / senders if settings.rate is not None else 0.0
+        records = str(directory / f"{index}.records")
         return WorkloadPlan(
-            urls=tuple(urls),
-            participants=tuple(share),
-            seconds=settings.total_s,
-            records=str(directory / f"{index}.records"),
-            seed=run.seed + index,
-            slots=settings.in_flight,
-            body_bytes=settings.message_bytes,
-            priorities=settings.priority_spread,
-            delivery=settings.delivery,
-            blocking=settings.client == "blocking",
-            states=str(directory / STATES) if settings.state else None,
-            think_s=settings.think_ms / 1000,
-            think_spread=settings.think_spread,
-            rate=rate or None,
-            arrivals=settings.arrivals,
-            read_batch=settings.read_batch,
-            fetch_batch=settings.fetch_batch,
-            credit=settings.credit,
-            keys=settings.keys,
-            take_timeout_s=TAKE_TIMEOUT_S,
-            exhaustible=settings.workload == "drain",
+            tuple(urls), tuple(share), settings, records, run.seed + index, rate or None, states
         )
 
     shares = share_out(participants, settings.processes)
-    return [(GENERATOR_MODULE, asdict(plan_of(index, share))) for index, share in enumerate(shares)]
+    return [(GENERATOR_MODULE, plan_of(index, share).as_plain()) for index, share in enumerate(shares)]
 
 
 def tier_figures(rows: Sequence[Row], window: Window) -> dict[str, dict[str, float]]:

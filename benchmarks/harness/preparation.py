@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from telesto.benchmarks.harness.settings import MIX_STEP, RunSettings
 from telesto.benchmarks.load.bodies import BACKLOG_STREAM, BodyMaker, partition_key_of
 from telesto.benchmarks.load.plan import ACTIVE_ROLES, Participant, Role
+from telesto.benchmarks.load.settings import MIX_STEP, RunSettings
 from telesto.benchmarks.load.slot import PRIORITY_ALONE
 from telesto.benchmarks.results.audit import Identities
 from telesto.client import AsyncTelestoClient, HistoryMode, NewMessage

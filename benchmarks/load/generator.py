@@ -97,8 +97,12 @@ async def _connect(plan: WorkloadPlan) -> list[AsyncTelestoClient]:
         # Every run has a new state, as it has new queues.
         state_dir = str(Path(plan.states) / participant.name) if plan.states is not None else None
         # The blocking client has only the methods that are called here.
-        kind = cast(type[AsyncTelestoClient], BlockingClient) if plan.blocking else AsyncTelestoClient
-        client = kind(url, state_dir=state_dir, delivery=plan.delivery)
+        kind = (
+            cast(type[AsyncTelestoClient], BlockingClient)
+            if plan.settings.client == "blocking"
+            else AsyncTelestoClient
+        )
+        client = kind(url, state_dir=state_dir, delivery=plan.settings.delivery)
         async with some_at_a_time:
             await client.connect(name=participant.name, existing="use")
         return client
@@ -116,14 +120,14 @@ class Generator:
 
     async def run(self, begin: float) -> None:
         """Work from the start on, for as long as the plan says."""
-        plan, end = self._plan, begin + self._plan.seconds
+        plan, end = self._plan, begin + self._plan.settings.total_s
         active, serving = self._slots(end)
         with ExitStack() as stack:
             schedule = None
             if plan.rate is not None and active:
                 timer = SignalTimer()
                 stack.callback(timer.close)
-                moments = arrival_moments(begin, plan.rate, plan.arrivals, Random(plan.seed))
+                moments = arrival_moments(begin, plan.rate, plan.settings.arrivals, Random(plan.seed))
                 schedule = Schedule(moments, end, timer)
             async with asyncio.TaskGroup() as group:
                 for slot in serving:
@@ -135,8 +139,8 @@ class Generator:
 
     async def _think(self, slot: Slot) -> None:
         """Work in a closed loop, with pauses to think."""
-        plan, client_type = self._plan, CLIENT_TYPES[slot.participant.role](slot)
-        thinking = Thinking(plan.think_s, plan.think_spread, slot.random)
+        settings, client_type = self._plan.settings, CLIENT_TYPES[slot.participant.role](slot)
+        thinking = Thinking(settings.think_ms / 1000, settings.think_spread, slot.random)
         while (now := time.monotonic()) < slot.end:
             await client_type.run_once(now)
             await thinking.pause()
@@ -144,14 +148,15 @@ class Generator:
 
     def _slots(self, end: float) -> tuple[list[Slot], list[Slot]]:
         """Return the slots that send on their own, and those that serve."""
+        in_flight = self._plan.settings.in_flight
         active: list[Slot] = []
         serving: list[Slot] = []
         for participant, client in zip(self._plan.participants, self._clients, strict=True):
             sends = participant.role in ACTIVE_ROLES
             # Pushed messages, and those of a topic, reach one slot in one order.
-            slots = 1 if participant.role in ("consumer", "subscriber") else self._plan.slots
+            slots = 1 if participant.role in ("consumer", "subscriber") else in_flight
             for index in range(slots):
-                number = participant.number * self._plan.slots + index
+                number = participant.number * in_flight + index
                 slot = Slot(client, participant, number, self._plan, self._recorder, end)
                 (active if sends else serving).append(slot)
         return active, serving

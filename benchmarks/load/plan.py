@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Literal, Self
 
-from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
+from telesto.benchmarks.load.settings import RunSettings
 from telesto.benchmarks.load.worker import Plan
-from telesto.client import Delivery
 
 Role = Literal[
     "one-way",
@@ -48,38 +47,30 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """The plan of one process. Times are in seconds.
+    """The plan of one process.
 
     Attributes:
-        blocking: use the blocking client; then there is one participant, and one slot.
-        states: the directory of the clients' durable states; None for clients without one.
-        slots: requests in flight of each client.
+        settings: of the run.
+        records: the file for the records.
         rate: requests a second of this process, in an open loop; None for a closed one.
-        keys: partition keys of each client that puts; 0 for none.
-        exhaustible: a client that finds nothing to read has finished.
+        states: the directory of the clients' durable states; None for clients without one.
     """
 
     urls: tuple[str, ...]
     participants: tuple[Participant, ...]
-    seconds: float
+    settings: RunSettings
     records: str
     seed: int
-    slots: int = 1
-    body_bytes: int = 200
-    priorities: int = 1
-    delivery: Delivery = "once"
-    blocking: bool = False
-    states: str | None = None
-    think_s: float = 0.0
-    think_spread: ThinkSpread = "exponential"
     rate: float | None = None
-    arrivals: Arrivals = "poisson"
-    read_batch: int = 1
-    fetch_batch: int = 100
-    credit: int = 256
-    keys: int = 0
-    take_timeout_s: float = 5.0
-    exhaustible: bool = False
+    states: str | None = None
+
+    def as_plain(self) -> Plan:
+        """Return the plan as JSON."""
+        return {
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "participants": [asdict(each) for each in self.participants],
+            "settings": self.settings.model_dump(),
+        }
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
@@ -87,4 +78,7 @@ class WorkloadPlan:
         participants = tuple(
             Participant(**(each | {"peers": tuple(each["peers"])})) for each in plan["participants"]
         )
-        return cls(**(plan | {"urls": tuple(plan["urls"]), "participants": participants}))
+        settings = RunSettings(**plan["settings"])
+        return cls(
+            **(plan | {"urls": tuple(plan["urls"]), "participants": participants, "settings": settings})
+        )

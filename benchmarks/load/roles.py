@@ -25,7 +25,7 @@ class Putter(ClientType):
         priority = slot.priority()
         identity, body = slot.body(intended, priority)
         receiver = slot.receiver()
-        key = partition_key_of(identity, slot.plan.keys) if slot.plan.keys else None
+        key = partition_key_of(identity, slot.settings.keys) if slot.settings.keys else None
         sent = time.monotonic()
         try:
             await slot.client.put_message(
@@ -45,17 +45,18 @@ class Reader(ClientType):
         """Wait for messages and take them."""
         slot = self._slot
         sent = time.monotonic()
-        wait_s = 0.0 if slot.plan.exhaustible else slot.wait_s()
+        drains = slot.settings.workload == "drain"
+        wait_s = 0.0 if drains else slot.wait_s()
         try:
             messages = await slot.client.retrieve_messages(
-                slot.queue_id, max_messages=slot.plan.read_batch, timeout=wait_s
+                slot.queue_id, max_messages=slot.settings.read_batch, timeout=wait_s
             )
         except TelestoError as error:
             await slot.failed(Operation.TAKE, error)
             return
         for message in messages:
             slot.came(Operation.TAKE, message.body, sent, redelivered=message.redelivered)
-        if not messages and slot.plan.exhaustible:
+        if not messages and drains:
             slot.done = True
 
 
@@ -174,7 +175,7 @@ class Subscriber(ClientType):
         sent = time.monotonic()
         try:
             messages = await slot.client.get_messages(
-                slot.topic, max_messages=slot.plan.fetch_batch, timeout=slot.wait_s()
+                slot.topic, max_messages=slot.settings.fetch_batch, timeout=slot.wait_s()
             )
         except TelestoError as error:
             await slot.failed(Operation.GET, error)
@@ -197,7 +198,7 @@ class Consumer(ClientType):
         sent = time.monotonic()
         try:
             if self._consumer is None:
-                self._consumer = slot.client.consume(slot.queue_id, credit=slot.plan.credit)
+                self._consumer = slot.client.consume(slot.queue_id, credit=slot.settings.credit)
             leased = await self._consumer.get(timeout=slot.wait_s())
         except TelestoError as error:
             await slot.failed(Operation.DELIVERY, error)

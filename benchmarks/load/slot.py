@@ -17,6 +17,7 @@ from telesto.protocol.errors import TelestoError
 
 PAUSE_AFTER_ERROR_S: Final = 0.02
 PRIORITY_ALONE: Final = 5
+TAKE_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(eq=False)
@@ -38,8 +39,9 @@ class Slot:
     done: bool = False
 
     def __post_init__(self) -> None:
+        self.settings = self.plan.settings
         self.random = Random(f"{self.plan.seed}-{self.number}")
-        self._bodies = BodyMaker(self.number, self.plan.body_bytes)
+        self._bodies = BodyMaker(self.number, self.settings.message_bytes)
 
     @property
     def queue_id(self) -> int:
@@ -53,7 +55,7 @@ class Slot:
 
     def priority(self) -> int:
         """Choose a priority: the middle one, or a random one of those in use."""
-        priorities = self.plan.priorities
+        priorities = self.settings.priority_spread
         return PRIORITY_ALONE if priorities == 1 else self.random.randint(1, priorities)
 
     def receiver(self) -> int | None:
@@ -67,7 +69,7 @@ class Slot:
 
     def wait_s(self) -> float:
         """How long a read may wait, so that the slot ends in time."""
-        return min(self.plan.take_timeout_s, max(0.0, self.end - time.monotonic()))
+        return min(TAKE_TIMEOUT_S, max(0.0, self.end - time.monotonic()))
 
     def sent(
         self, operation: Operation, identity: int, intended: float, sent: float, priority: int = 0

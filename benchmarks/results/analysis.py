@@ -12,6 +12,7 @@ import numpy as np
 
 from telesto.benchmarks.load.bodies import SEQUENCE_BITS, SEQUENCE_MASK
 from telesto.benchmarks.load.recorder import PUTS, TAKES, Operation, Records
+from telesto.benchmarks.load.settings import Window
 from telesto.benchmarks.results.histograms import Latencies, encode, histogram_of, new_histogram
 from telesto.benchmarks.results.tables import Row, Tables
 
@@ -22,19 +23,6 @@ Places = np.ndarray[Any, np.dtype[np.intp]]
 MEASURES: Final = ("latency", "service", "age")
 """Since the scheduled time; since the sending; and the age of a delivered message since its scheduled put."""
 HANDED_OVER: Final = (*TAKES, Operation.GET)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The measured part of a run, in seconds since its beginning."""
-
-    begin: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        """Its length."""
-        return self.end - self.begin
 
 
 @dataclass(slots=True)

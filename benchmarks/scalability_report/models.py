@@ -18,7 +18,7 @@ import numpy as np
 
 from telesto.benchmarks.analysis.network import Pace, Prediction, Server, Values, solve
 from telesto.benchmarks.analysis.queueing import deviation, response_by_law
-from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.settings import RunSettings
 from telesto.benchmarks.pages.section import Kind, Row, Section, columns, duration, figures_of
 from telesto.benchmarks.scalability_report import plots as scalability_plots
 from telesto.benchmarks.scalability_report.plots import Panel

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from telesto.benchmarks.analysis.queueing import Station
 from telesto.benchmarks.analysis.repetitions import Mean, mean_of
 from telesto.benchmarks.harness.experiment import Run
-from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
+from telesto.benchmarks.load.settings import RunSettings, middleware_settings
 from telesto.benchmarks.run_data.latencies import SENT, merged
 from telesto.benchmarks.run_data.runs import AGAIN, Runs, told
 from telesto.benchmarks.run_data.timeline import counted, timelines

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from telesto.benchmarks.analysis.repetitions import CONFIDENCE, mean_of
-from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.settings import RunSettings
 from telesto.benchmarks.pages.page import Finding, Report
 from telesto.benchmarks.pages.section import (
     Field,

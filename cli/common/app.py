@@ -37,8 +37,8 @@ COMMANDS = {
     "demo": "demo.demo",
     "version": "common.version",
 }
-"""The first word of a command and its module, in the order of the help. The module has a function of this name,
-or the SUBCOMMANDS of a group and their HELP."""
+"""The first word of a command and its module, in the order of the help. The module has a function of that
+name, or the SUBCOMMANDS of a group and their HELP."""
 
 TRACEBACK_VARIABLE = "TELESTO_TRACEBACK"
 QUOTES_HINT = "; a message of several words goes in quotes"

@@ -60,7 +60,7 @@ def _settings() -> Iterator[str]:
 
 
 def _run_settings() -> Iterator[str]:
-    from telesto.benchmarks.harness.settings import RunSettings
+    from telesto.benchmarks.load.settings import RunSettings
 
     return _table_of(RunSettings)
 

@@ -23,8 +23,8 @@ from telesto.benchmarks.comparison.compare import (
 )
 from telesto.benchmarks.comparison.table import render, targets
 from telesto.benchmarks.load.recorder import RECORD, Operation, Records
+from telesto.benchmarks.load.settings import Window
 from telesto.benchmarks.peers.interface import Peer, PeerUnavailableError
-from telesto.benchmarks.results.analysis import Window
 from telesto.benchmarks.results.audit import Balance
 
 TINY = Size(

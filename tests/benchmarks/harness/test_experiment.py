@@ -15,7 +15,7 @@ from telesto.benchmarks.harness.experiment import (
     runs_of,
 )
 from telesto.benchmarks.harness.preparation import assign, groups_of, parts_of, sending, share_out
-from telesto.benchmarks.harness.settings import RunSettings, middleware_settings
+from telesto.benchmarks.load.settings import RunSettings, middleware_settings
 
 GOOD = """
 name = "good"

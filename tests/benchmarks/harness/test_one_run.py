@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from telesto.benchmarks.harness import one_run
-from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.settings import RunSettings
 
 
 def test_too_few_open_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from telesto.benchmarks.harness.experiment import Run, check_experiment
 from telesto.benchmarks.harness.manifest import ExperimentDirectory, create_or_resume
 from telesto.benchmarks.harness.one_run import tier_figures
 from telesto.benchmarks.harness.summary import is_clean, summarise
-from telesto.benchmarks.results.analysis import Window
+from telesto.benchmarks.load.settings import Window
 from telesto.benchmarks.results.audit import NOTHING, Balance
 
 

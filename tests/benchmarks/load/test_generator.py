@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from telesto.benchmarks.load.bodies import ENVELOPE_BYTES, BodyMaker, open_envel
 from telesto.benchmarks.load.generator import Generator
 from telesto.benchmarks.load.plan import Participant, Role, WorkloadPlan
 from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
+from telesto.benchmarks.load.settings import RunSettings
 from telesto.client import QueueFullError
 
 RATE = 100.0
+SECONDS = 0.6
 STALL_S = 0.3
 
 
@@ -36,8 +38,10 @@ class PlantedClient:
 
 
 def plan_of(path: Path, role: Role, **values: Any) -> WorkloadPlan:
-    plan = WorkloadPlan(("telesto://nowhere",), (Participant(0, "one", role, 1),), 0.6, str(path), seed=1)
-    return replace(plan, **values)
+    rate = values.pop("rate", None)
+    settings = RunSettings(warm_up_s=0, duration_s=SECONDS, cool_down_s=0, **values)
+    participants = (Participant(0, "one", role, 1),)
+    return WorkloadPlan(("telesto://nowhere",), participants, settings, str(path), seed=1, rate=rate)
 
 
 async def run(plan: WorkloadPlan, client: PlantedClient) -> tuple[Recorder, Records, float]:
@@ -66,7 +70,7 @@ async def test_an_open_loop_counts_a_stall_in_every_request_that_fell_into_it(tm
     stalled = records[1 : len(fell_into_it)]
     assert all(stalled["latency"] > stalled["service"])
     assert recorder.late >= len(stalled) - 1
-    assert len(records) + recorder.unsent == sum(1 for n in range(1, 1000) if n / RATE < plan.seconds)
+    assert len(records) + recorder.unsent == sum(1 for n in range(1, 1000) if n / RATE < SECONDS)
     # On a machine that is so slow that the time was over, there are only unsent ones.
     assert len(fell_into_it) >= STALL_S * RATE - 1 or recorder.unsent
 
@@ -82,7 +86,7 @@ async def test_places_are_bounded(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         under_way -= 1
 
-    plan = plan_of(tmp_path / "records", "putter", rate=1000.0, slots=3)
+    plan = plan_of(tmp_path / "records", "putter", rate=1000.0, in_flight=3)
     recorder, records, _ = await run(plan, PlantedClient(never_quick))
     assert most == 3
     assert recorder.unsent > len(records)
@@ -125,4 +129,4 @@ def test_a_plan_comes_back_from_json(tmp_path: Path) -> None:
             Participant(1, "two", "publisher", "topic"),
         ),
     )
-    assert WorkloadPlan.of(json.loads(json.dumps(asdict(plan)))) == plan
+    assert WorkloadPlan.of(json.loads(json.dumps(plan.as_plain()))) == plan

@@ -10,7 +10,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from telesto.benchmarks.load.recorder import Operation, Recorder, Records, read_records
-from telesto.benchmarks.results.analysis import Figures, Window, analyse
+from telesto.benchmarks.load.settings import Window
+from telesto.benchmarks.results.analysis import Figures, analyse
 from telesto.benchmarks.results.tables import ROW_GROUP, Tables
 
 BEGIN = 5000.0

@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from scaled_runs import CALL_ALONE_S, CALL_EACH_S, scaled
-from telesto.benchmarks.harness.settings import RunSettings
+from telesto.benchmarks.load.settings import RunSettings
 from telesto.benchmarks.run_data.runs import open_runs
 from telesto.benchmarks.scalability_report.sweep import (
     WORKERS_DEFAULT,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from telesto.benchmarks.load.bodies import ENVELOPE_BYTES
 from telesto.benchmarks.load.pacing import Arrivals, ThinkSpread
-from telesto.benchmarks.results.analysis import Window
 from telesto.client import Delivery
 
 WorkloadName = Literal[
@@ -28,6 +28,19 @@ READING_WORKLOADS = ("read", "drain")
 BARE_WORKLOADS = ("put", "put-read")
 BLOCKING_WORKLOADS = ("put", "put-read", "read", "drain")
 """A blocking client does one thing at a time: it can neither wait for messages nor receive pushed ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured part of a run, in seconds since its beginning."""
+
+    begin: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end - self.begin
 
 
 class RunSettings(BaseModel):
