@@ -63,11 +63,6 @@ class Runs:
         return self.directory.experiment
 
     @property
-    def partial(self) -> bool:
-        """Whether runs are missing, so that a report covers only a part of the experiment."""
-        return bool(self.missing)
-
-    @property
     def unclean(self) -> tuple[str, ...]:
         """Names of complete runs whose audit was not clean: their figures show a failing service."""
         return tuple(run.name for run in self.whole if not self.results[run.name]["balance"]["clean"])
@@ -155,26 +150,33 @@ def _require_columns(file: Path, expected: pa.Schema) -> None:
         raise RunsError(f"{file} has no {told(lacking)} of the form that this release reads; {AGAIN}")
 
 
-def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
-    """Findings on missing, unclean and unrepeated runs; `named` adds the name of the experiment."""
-    where = f"{runs.experiment.name}: " if named else ""
+def incomplete(runs: Runs, where: str = "") -> list[Finding]:
+    """Findings on unclean audits and on missing runs."""
     findings = []
     if runs.unclean:
         findings.append(
             Finding(
                 "bad",
-                f"{where}the audit of runs {told(runs.unclean)} was not clean: these figures show a failing "
-                "service.",
+                f"{where}The audit of {told(runs.unclean)} is NOT CLEAN: messages were lost, duplicated, "
+                "out of order or foreign. The figures show a failing service.",
             )
         )
-    if runs.partial:
+    if runs.missing:
         findings.append(
             Finding(
                 "note",
-                f"{where}{len(runs.missing)} runs are missing ({told(runs.missing)}): this report covers "
-                "only a part of the experiment.",
+                f"{where}This report is PARTIAL: {len(runs.whole)} of {len(runs.directory.runs)} runs are "
+                f"complete; missing are {told(runs.missing)}. Repeat the same `telesto bench run` to "
+                "complete them.",
             )
         )
+    return findings
+
+
+def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
+    """Findings on missing, unclean and unrepeated runs; `named` adds the name of the experiment."""
+    where = f"{runs.experiment.name}: " if named else ""
+    findings = incomplete(runs, where)
     if any(len(repeated) == 1 for repeated in runs.repetitions().values()):
         findings.append(
             Finding(

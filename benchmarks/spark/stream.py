@@ -179,9 +179,10 @@ class HistoryReader(DataSourceStreamReader):
             )
         if before.timeline != now.timeline and self._new_timeline == FAIL:
             raise SourceError(
-                f"a standby was promoted since the last turn (timeline {before.timeline} to {now.timeline}): "
-                "if it lacked commits of its primary, their numbers are used again. Where it had all of them "
-                f"(synchronous replication), go on with newTimeline={CONTINUE}; otherwise begin a new stream"
+                f"a standby was promoted since the last micro-batch (timeline {before.timeline} to "
+                f"{now.timeline}): if it lacked commits of its primary, their numbers are used again. Where "
+                f"it had all of them (synchronous replication), go on with newTimeline={CONTINUE}; otherwise "
+                "begin a new stream"
             )
         if now.transaction_id < before.transaction_id:
             raise SourceError(
@@ -192,11 +193,11 @@ class HistoryReader(DataSourceStreamReader):
     def _require_reached(self, now: Standing, wanted: Standing) -> None:
         # With several servers, this one may not be the one that reported the progress.
         if now.system != wanted.system or now.timeline < wanted.timeline:
-            raise SourceError("the server that is read is not of the history that the turn began with")
+            raise SourceError("this server does not belong to the cluster with which the micro-batch began")
         if now.transaction_id < wanted.transaction_id:
             raise SourceError(
-                f"the server has come to transaction {now.transaction_id}, and the turn needs "
-                f"{wanted.transaction_id}: it is a standby that lags; the next turn reads it again"
+                f"the server is at transaction {now.transaction_id}, and the micro-batch needs "
+                f"{wanted.transaction_id}: it is a standby that lags behind; repeat the stream later"
             )
 
 

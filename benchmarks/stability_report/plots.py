@@ -23,11 +23,11 @@ from telesto.benchmarks.pages.plots import (
 )
 from telesto.benchmarks.pages.section import Kind, duration, shown
 from telesto.benchmarks.run_data.timeline import Timeline
-from telesto.benchmarks.stability_report.verdict import Drift, Judgement
+from telesto.benchmarks.stability_report.verdict import Assessment, Drift
 
 SHADE: Final = "#eef1f5"
 STALL: Final = "#f6c9c9"
-TONES: Final = {Judgement.STEADY: "#2a9d78", Judgement.DRIFTS: "#d64545", Judgement.UNKNOWN: "#e58a1f"}
+TONES: Final = {Assessment.STEADY: "#2a9d78", Assessment.DRIFTS: "#d64545", Assessment.UNKNOWN: "#e58a1f"}
 MINUTES_FROM_S: Final = 240
 HOURS_FROM_S: Final = 4 * 3600
 PERCENTILES: Final = {"p50_s": "p50", "p90_s": "p90", "p99_s": "p99", "p99_9_s": "p99.9", "max_s": "max"}
@@ -206,7 +206,7 @@ def drifts(rows: Sequence[Drift], tolerance: float) -> str:
             assert row.change is not None
             assert row.low is not None
             assert row.high is not None
-            colour = TONES[row.judgement] if row.metric.judged else QUIET
+            colour = TONES[row.assessment] if row.metric.decisive else QUIET
             axes.plot([row.low, row.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
             axes.plot([row.change], [place], "o", color=colour, markersize=6)
         axes.set_yticks(range(len(known)), [row.metric.title.removeprefix("the ") for row in known])
@@ -214,9 +214,9 @@ def drifts(rows: Sequence[Drift], tolerance: float) -> str:
         axes.grid(axis="y", visible=False)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
         axes.set_xlabel("change over the run")
-        for judgement, colour in TONES.items():
-            axes.plot([], [], "o-", color=colour, label=judgement.value)
-        axes.plot([], [], "o-", color=QUIET, label="not judged")
+        for assessment, colour in TONES.items():
+            axes.plot([], [], "o-", color=colour, label=assessment.value)
+        axes.plot([], [], "o-", color=QUIET, label="shown only")
         figure.legend(loc="outside upper left", ncols=4)
         return as_svg(figure)
 

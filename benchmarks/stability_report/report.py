@@ -23,13 +23,13 @@ from telesto.benchmarks.pages.section import (
     figures_of,
     shown,
 )
-from telesto.benchmarks.run_data.runs import Runs, told
+from telesto.benchmarks.run_data.runs import Runs, incomplete, told
 from telesto.benchmarks.spark.failures import explained_failures
 from telesto.benchmarks.stability_report import plots
 from telesto.benchmarks.stability_report.figures import STEPS as FIGURE_STEPS
 from telesto.benchmarks.stability_report.figures import Course, compute
 from telesto.benchmarks.stability_report.plots import Line
-from telesto.benchmarks.stability_report.sections import OneRun, judged, levels_of, sections
+from telesto.benchmarks.stability_report.sections import OneRun, assess, levels_of, sections
 from telesto.benchmarks.stability_report.verdict import Limits, Outcome
 
 CURVES_MAX: Final = 12
@@ -56,20 +56,20 @@ STEPS: Final = FIGURE_STEPS + 1
 TONES: Final = {Outcome.STABLE: "good", Outcome.NOT_STABLE: "bad", Outcome.UNDECIDED: "note"}
 
 
-def comparison_parts(course: Course, told_of: Sequence[OneRun]) -> list[Section]:
+def comparison_parts(course: Course, detailed: Sequence[OneRun]) -> list[Section]:
     """The sections that compare several runs; none for a single run."""
     if len(course.runs.whole) < 2:
         return []
-    return [runs_part(course, told_of), repetitions_part(course.runs)]
+    return [runs_part(course, detailed), repetitions_part(course.runs)]
 
 
-def runs_part(course: Course, told_of: Sequence[OneRun]) -> Section:
+def runs_part(course: Course, detailed: Sequence[OneRun]) -> Section:
     """A row for each run that is shown in detail."""
-    curves = {f"{run.name}{levels_of(run.result)}": _counted_curve(run) for run in told_of[:CURVES_MAX]}
+    curves = {f"{run.name}{levels_of(run.result)}": _counted_curve(run) for run in detailed[:CURVES_MAX]}
     return Section(
         "Comparison of the runs",
         "Repetitions should look alike; where one differs, its machine or its data did.",
-        figures_from("runs", RUN_COLUMNS, told_of),
+        figures_from("runs", RUN_COLUMNS, detailed),
         plots.side_by_side(curves),
         "Throughput of the measured part, each run from its own beginning.",
     )
@@ -170,16 +170,16 @@ def stability_report(
 
 def _put_together(course: Course) -> Report:
     runs = course.runs
-    told_of = [judged(course, name) for name in course.lines]
-    parts: list[Section] = comparison_parts(course, told_of)
-    for run in told_of:
+    detailed = [assess(course, name) for name in course.lines]
+    parts: list[Section] = comparison_parts(course, detailed)
+    for run in detailed:
         parts += sections(run)
     parts.append(settings_part(runs))
     return Report(
         title=f"Telesto: stability of “{runs.experiment.title}”",
         subtitle=_subtitle(runs),
-        summary=_summary(told_of),
-        findings=_findings(course, told_of),
+        summary=_summary(detailed),
+        findings=_findings(course, detailed),
         sections=parts,
         footer=(
             "Latencies come from HdrHistograms (three digits) that were merged, never averaged. Warm-up and "
@@ -196,11 +196,11 @@ def _subtitle(runs: Runs) -> str:
     return f"{runs.directory.path.name}, begun {begun} UTC, commit {commit}"
 
 
-def _summary(told_of: Sequence[OneRun]) -> list[tuple[str, str]]:
-    first = told_of[0]
-    cards = [("verdict", _verdicts(told_of))]
-    if len(told_of) > 1:
-        return [*cards, ("runs", str(len(told_of))), *_range(told_of)]
+def _summary(detailed: Sequence[OneRun]) -> list[tuple[str, str]]:
+    first = detailed[0]
+    cards = [("verdict", _verdicts(detailed))]
+    if len(detailed) > 1:
+        return [*cards, ("runs", str(len(detailed))), *_range(detailed)]
     latency = first.latency("latency")
     return [
         *cards,
@@ -213,21 +213,21 @@ def _summary(told_of: Sequence[OneRun]) -> list[tuple[str, str]]:
     ]
 
 
-def _range(told_of: Sequence[OneRun]) -> list[tuple[str, str]]:
-    rates = [run.rate for run in told_of]
+def _range(detailed: Sequence[OneRun]) -> list[tuple[str, str]]:
+    rates = [run.rate for run in detailed]
     return [
         ("messages per second, minimum", shown(min(rates), Kind.COUNT)),
         ("maximum", shown(max(rates), Kind.COUNT)),
-        ("longest stall", duration(max(run.stalled.longest_s for run in told_of))),
-        ("lost or duplicated", shown(sum(_wrong(run.result) for run in told_of), Kind.COUNT)),
+        ("longest stall", duration(max(run.stalled.longest_s for run in detailed))),
+        ("lost or duplicated", shown(sum(_wrong(run.result) for run in detailed), Kind.COUNT)),
     ]
 
 
-def _verdicts(told_of: Sequence[OneRun]) -> str:
-    stable = sum(run.verdict.outcome is Outcome.STABLE for run in told_of)
-    if len(told_of) == 1:
-        return told_of[0].verdict.outcome.value
-    return f"{stable} of {len(told_of)} stable"
+def _verdicts(detailed: Sequence[OneRun]) -> str:
+    stable = sum(run.verdict.outcome is Outcome.STABLE for run in detailed)
+    if len(detailed) == 1:
+        return detailed[0].verdict.outcome.value
+    return f"{stable} of {len(detailed)} stable"
 
 
 def _wrong(result: Mapping[str, Any]) -> int:
@@ -235,34 +235,17 @@ def _wrong(result: Mapping[str, Any]) -> int:
     return sum(int(balance[name]) for name in ("lost", "duplicated", "out_of_order", "foreign"))
 
 
-def _findings(course: Course, told_of: Sequence[OneRun]) -> list[Finding]:
+def _findings(course: Course, detailed: Sequence[OneRun]) -> list[Finding]:
     runs = course.runs
-    findings = []
-    if runs.unclean:
-        findings.append(
-            Finding(
-                "bad",
-                f"The audit of {told(runs.unclean)} is NOT CLEAN: messages were lost, duplicated, out of "
-                "order or foreign. The figures show a failing service.",
-            )
-        )
-    for run in told_of:
-        name = f"Run {run.name}: " if len(told_of) > 1 else ""
-        findings.append(Finding(TONES[run.verdict.outcome], name + run.verdict.told()))
-    if runs.partial:
+    findings = incomplete(runs)
+    for run in detailed:
+        name = f"Run {run.name}: " if len(detailed) > 1 else ""
+        findings.append(Finding(TONES[run.verdict.outcome], name + run.verdict.sentence()))
+    if len(detailed) < len(runs.whole):
         findings.append(
             Finding(
                 "note",
-                f"This report is PARTIAL: {len(runs.whole)} of {len(runs.whole) + len(runs.missing)} runs "
-                f"are complete; missing are {told(runs.missing)}. Repeat the same `telesto bench run` to "
-                "complete them.",
-            )
-        )
-    if len(told_of) < len(runs.whole):
-        findings.append(
-            Finding(
-                "note",
-                f"{len(told_of)} of {len(runs.whole)} runs are shown in detail: {told(list(course.lines))}.",
+                f"{len(detailed)} of {len(runs.whole)} runs are shown in detail: {told(list(course.lines))}.",
             )
         )
     if not runs.unclean:

@@ -53,7 +53,9 @@ COUNTERS_SHOWN: Final = {
 
 DRIFT_COLUMNS: Final[Mapping[Field, Callable[[Drift], Value]]] = {
     Field("metric", "series", Kind.TEXT): lambda drift: drift.metric.title.removeprefix("the "),
-    Field("judged", "judged", Kind.TEXT, on_page=False): lambda drift: "yes" if drift.metric.judged else "no",
+    Field("decisive", "decisive", Kind.TEXT, on_page=False): lambda drift: (
+        "yes" if drift.metric.decisive else "no"
+    ),
     Field("points", "intervals", Kind.COUNT, on_page=False): lambda drift: drift.trend.points,
     Field("change", "change", Kind.CHANGE): lambda drift: drift.change,
     Field("change_low", "from", Kind.CHANGE): lambda drift: drift.low,
@@ -64,8 +66,8 @@ DRIFT_COLUMNS: Final[Mapping[Field, Callable[[Drift], Value]]] = {
     Field("slope_high", "to", Kind.RATIO, on_page=False): lambda drift: drift.trend.slope_high,
     Field("p", "p", Kind.RATIO): lambda drift: drift.trend.p,
     Field("correlation", "correlation", Kind.RATIO, on_page=False): lambda drift: drift.trend.correlation,
-    Field("judgement", "judgement", Kind.TEXT): lambda drift: (
-        drift.judgement.value if drift.metric.judged else "shown only"
+    Field("assessment", "assessment", Kind.TEXT): lambda drift: (
+        drift.assessment.value if drift.metric.decisive else "shown only"
     ),
 }
 
@@ -114,8 +116,8 @@ class OneRun:
         return rows[0] if rows else {}
 
 
-def judged(course: Course, name: str) -> OneRun:
-    """Judge a run by its figures."""
+def assess(course: Course, name: str) -> OneRun:
+    """Assess a run by its figures."""
     line = course.lines[name]
     trends = _trends(course, name)
     stalls = course.of("stalls", name).dicts()

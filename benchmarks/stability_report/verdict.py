@@ -37,8 +37,8 @@ class Limits:
     stall_below: float = STALL_BELOW
 
 
-class Judgement(Enum):
-    """The judgement of one series."""
+class Assessment(Enum):
+    """The assessment of one series."""
 
     STEADY = "steady"
     DRIFTS = "drifts"
@@ -46,7 +46,7 @@ class Judgement(Enum):
 
 
 class Outcome(Enum):
-    """The judgement of a run."""
+    """The outcome of a verdict."""
 
     STABLE = "stable"
     NOT_STABLE = "not stable"
@@ -61,7 +61,7 @@ class Metric:
         key: its name in the figures.
         title: its name on the page.
         kind: of its values.
-        judged: whether the verdict depends on it; others are only shown.
+        decisive: whether the verdict depends on it; others are only shown.
         of_messages: whether its change is relative to all messages of the run, and not to its median.
         strictness: the part of the tolerance that it may use.
     """
@@ -69,7 +69,7 @@ class Metric:
     key: str
     title: str
     kind: Kind
-    judged: bool = False
+    decisive: bool = False
     of_messages: bool = False
     strictness: float = 1.0
 
@@ -86,7 +86,7 @@ class Drift:
     change: float | None
     low: float | None
     high: float | None
-    judgement: Judgement
+    assessment: Assessment
 
     @property
     def per_hour(self) -> str:
@@ -128,7 +128,7 @@ class Verdict:
     outcome: Outcome
     reasons: tuple[str, ...]
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The verdict as one sentence."""
         match self.outcome:
             case Outcome.STABLE:
@@ -139,41 +139,41 @@ class Verdict:
 
 
 def drift_of(metric: Metric, trend: Trend, counted_s: float, messages: float, tolerance: float) -> Drift:
-    """Judge one series by its trend over `counted_s` seconds with so many `messages`."""
-    yardstick = messages if metric.of_messages else trend.median
+    """Assess one series by its trend over `counted_s` seconds with so many `messages`."""
+    reference = messages if metric.of_messages else trend.median
     slopes = (trend.slope, trend.slope_low, trend.slope_high)
-    if not yardstick or None in slopes:
-        return Drift(metric, trend, None, None, None, Judgement.UNKNOWN)
-    change, low, high = (slope * counted_s / yardstick for slope in slopes if slope is not None)
+    if not reference or None in slopes:
+        return Drift(metric, trend, None, None, None, Assessment.UNKNOWN)
+    change, low, high = (slope * counted_s / reference for slope in slopes if slope is not None)
     return Drift(
-        metric, trend, change, low, high, _judged(change, low, high, trend.p, tolerance * metric.strictness)
+        metric, trend, change, low, high, _assess(change, low, high, trend.p, tolerance * metric.strictness)
     )
 
 
 def verdict_of(drifts: Sequence[Drift], stalled: Stalled, limits: Limits) -> Verdict:
-    """Judge a run."""
-    judged = [drift for drift in drifts if drift.metric.judged]
-    drifting = [drift for drift in judged if drift.judgement is Judgement.DRIFTS]
+    """Decide whether a run was stable."""
+    decisive = [drift for drift in drifts if drift.metric.decisive]
+    drifting = [drift for drift in decisive if drift.assessment is Assessment.DRIFTS]
     against = [_drifts(drift) for drift in drifting]
     if stalled.too_much:
         against.append(_stalls(stalled, limits))
     if against:
         return Verdict(Outcome.NOT_STABLE, tuple(against))
-    unknown = [drift for drift in judged if drift.judgement is Judgement.UNKNOWN]
-    if unknown or not judged:
+    unknown = [drift for drift in decisive if drift.assessment is Assessment.UNKNOWN]
+    if unknown or not decisive:
         return Verdict(
             Outcome.UNDECIDED, tuple(_unknown(drift) for drift in unknown) or ("nothing was measured",)
         )
-    titles = [drift.metric.title for drift in judged]
+    titles = [drift.metric.title for drift in decisive]
     steady = f"{', '.join(titles)} changed by no more than {limits.tolerance:.0%} over the run"
     return Verdict(Outcome.STABLE, (f"{steady} ({CONFIDENCE:.0%} confidence)", _stalls(stalled, limits)))
 
 
-def _judged(change: float, low: float, high: float, p: float | None, tolerance: float) -> Judgement:
+def _assess(change: float, low: float, high: float, p: float | None, tolerance: float) -> Assessment:
     if -tolerance <= low and high <= tolerance:
-        return Judgement.STEADY
+        return Assessment.STEADY
     significant = p is not None and p < 1 - CONFIDENCE
-    return Judgement.DRIFTS if significant and abs(change) > tolerance else Judgement.UNKNOWN
+    return Assessment.DRIFTS if significant and abs(change) > tolerance else Assessment.UNKNOWN
 
 
 def _drifts(drift: Drift) -> str:
@@ -216,12 +216,12 @@ SHORTEST_SHARE: Final = 0.5
 """The last interval of a run is tested if it has at least this share of the others' length."""
 
 METRICS: Final = (
-    Metric(RATE, "messages per second", Kind.RATIO, judged=True),
-    Metric("latency_p50_s", "the median latency", Kind.SECONDS, judged=True),
-    Metric("latency_p99_s", "the 99th percentile of latency", Kind.SECONDS, judged=True),
+    Metric(RATE, "messages per second", Kind.RATIO, decisive=True),
+    Metric("latency_p50_s", "the median latency", Kind.SECONDS, decisive=True),
+    Metric("latency_p99_s", "the 99th percentile of latency", Kind.SECONDS, decisive=True),
     Metric("age_p99_s", "the 99th percentile of the age at hand-over", Kind.SECONDS),
-    Metric("backlog", "the backlog", Kind.COUNT, judged=True, of_messages=True, strictness=0.1),
-    Metric("memory_middleware", "the memory of the middlewares", Kind.BYTES, judged=True),
+    Metric("backlog", "the backlog", Kind.COUNT, decisive=True, of_messages=True, strictness=0.1),
+    Metric("memory_middleware", "the memory of the middlewares", Kind.BYTES, decisive=True),
     Metric("memory_postgres", "the memory of PostgreSQL", Kind.BYTES),
     Metric("memory_client", "the memory of the clients", Kind.BYTES),
     Metric("processors_middleware", "the processors that middlewares use", Kind.RATIO),

@@ -17,7 +17,7 @@ _TOLD: Final = ("telesto-mq", "asyncpg", "uvloop")
 
 
 def describe_machine() -> dict[str, str]:
-    """Return what a reader needs to judge figures: time, processors, memory, versions, load."""
+    """Return what a reader needs to interpret figures: time, processors, memory, versions, load."""
     description = {
         "taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "processors": f"{os.cpu_count()} x {_processor()}",

@@ -41,7 +41,7 @@ def test_ratios_are_of_one_repetition() -> None:
     assert "- version: 1" in text
 
 
-def test_all_targets_are_judged_and_reached() -> None:
+def test_all_targets_are_evaluated_and_reached() -> None:
     found = targets(a_comparison())
     assert len(found) == 10
     assert [target.what for target in found if not target.reached] == []
@@ -88,7 +88,7 @@ def test_a_loss_of_telestos_misses_a_target_and_one_of_a_peer_is_told() -> None:
     assert row.split("|")[column].strip() == "18", "2 in each of 9 runs"
 
 
-def test_without_its_peers_a_target_is_not_judged() -> None:
+def test_without_its_peers_a_target_is_not_evaluated() -> None:
     comparison = a_comparison()
     for found in comparison.runs.values():
         del found["nats"], found["pgmq"], found["rabbitmq-classic"]

@@ -29,14 +29,13 @@ class TestWhichRuns:
         runs = open_runs(tmp_path / "out")
         assert [run.name for run in runs.whole] == [first.name, second.name]
         assert runs.missing == (third.name, fourth.name)
-        assert runs.partial
         assert runs.origin["source"]["commit"].startswith("0123")
         assert runs.results[first.name]["levels"] == first.levels
 
     def test_repetitions_stand_together_in_their_order(self, tmp_path: Path) -> None:
         finished(tmp_path / "out", repetitions=3, factors={"clients": [1, 2]})
         runs = open_runs(tmp_path / "out")
-        assert not runs.partial
+        assert not runs.missing
         groups = runs.repetitions()
         assert sorted(groups) == [1, 2]
         for combination, group in groups.items():

@@ -103,7 +103,7 @@ class TestVariants:
         scaled(tmp_path / "out", rate, repetitions=3, factors=FACTORS, skipped=lambda run: run.number == 12)
         report = factorial_report(spark, tmp_path / "out")
         assert "equally many repetitions: runs 0009, 0010, 0011 are left out" in texts(report)
-        assert "1 runs are missing (0012)" in texts(report)
+        assert "missing are 0012" in texts(report)
         assert effects(report)["clients"][1] == pytest.approx(100)
 
 

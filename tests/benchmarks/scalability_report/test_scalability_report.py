@@ -142,10 +142,10 @@ class TestWhatIsMissing:
             tmp_path / "out", factors={"clients": [2, 4]}, repetitions=3, skipped=lambda run: run.number > 4
         )
         report = scalability_report(spark, [directory.path])
-        assert "2 runs are missing (0005, 0006)" in texts(report)
+        assert "missing are 0005, 0006" in texts(report)
         finish(directory, directory.runs[4], balance=LOST)
         report = scalability_report(spark, [directory.path])
-        assert "the audit of runs 0005 was not clean" in texts(report)
+        assert "The audit of 0005 is NOT CLEAN" in texts(report)
 
     def test_runs_without_phases_and_metrics_have_no_model(self, spark: SparkSession, tmp_path: Path) -> None:
         scaled(tmp_path / "out", factors={"clients": [2, 4]}, tables={})

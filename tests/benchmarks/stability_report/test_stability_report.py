@@ -58,7 +58,7 @@ class TestOneRun:
         summary = dict(one.summary)
         assert (summary["verdict"], summary["stalled"], summary["p99"]) == ("stable", "never", "50 ms")
         assert [finding.tone for finding in one.findings] == ["good", "good"]
-        assert {row["judgement"] for row in figures(one, "trends")} == {"steady", "shown only"}
+        assert {row["assessment"] for row in figures(one, "trends")} == {"steady", "shown only"}
 
     def test_the_figures_are_those_of_its_tables(self, one: Report) -> None:
         assert figures(one, "stalls") == []

@@ -8,8 +8,8 @@ from telesto.benchmarks.analysis.repetitions import mean_of
 from telesto.benchmarks.analysis.trend import Trend
 from telesto.benchmarks.pages.section import Kind
 from telesto.benchmarks.stability_report.verdict import (
+    Assessment,
     Drift,
-    Judgement,
     Limits,
     Metric,
     Outcome,
@@ -18,8 +18,8 @@ from telesto.benchmarks.stability_report.verdict import (
     verdict_of,
 )
 
-RATE = Metric("rate", "messages per second", Kind.RATIO, judged=True)
-BACKLOG = Metric("backlog", "the backlog", Kind.COUNT, judged=True, of_messages=True, strictness=0.1)
+RATE = Metric("rate", "messages per second", Kind.RATIO, decisive=True)
+BACKLOG = Metric("backlog", "the backlog", Kind.COUNT, decisive=True, of_messages=True, strictness=0.1)
 SHOWN = Metric("dead", "the dead rows", Kind.COUNT)
 COUNTED_S = 100
 QUIET = Stalled(0, 0, 0, COUNTED_S)
@@ -31,64 +31,64 @@ def trend(low: float, slope: float, high: float, p: float, median: float = 1000.
     return Trend(60, median, slope * scale, low * scale, high * scale, p, 0.0)
 
 
-def judge(found: Trend, metric: Metric = RATE, messages: float = 100_000.0) -> Drift:
+def assess(found: Trend, metric: Metric = RATE, messages: float = 100_000.0) -> Drift:
     return drift_of(metric, found, COUNTED_S, messages, Limits().tolerance)
 
 
-STEADY = judge(trend(-0.02, 0.01, 0.04, 0.4))
-DRIFTING = judge(trend(-0.5, -0.3, -0.05, 0.01))
-UNKNOWN = judge(trend(-0.2, 0.01, 0.2, 0.8))
+STEADY = assess(trend(-0.02, 0.01, 0.04, 0.4))
+DRIFTING = assess(trend(-0.5, -0.3, -0.05, 0.01))
+UNKNOWN = assess(trend(-0.2, 0.01, 0.2, 0.8))
 
 
 class TestSeries:
     @pytest.mark.parametrize(
-        ("low", "slope", "high", "p", "judgement"),
+        ("low", "slope", "high", "p", "assessment"),
         [
-            (-0.02, 0.01, 0.04, 0.4, Judgement.STEADY),
-            (0.01, 0.02, 0.03, 0.001, Judgement.STEADY),
-            (0.05, 0.2, 0.3, 0.01, Judgement.DRIFTS),
-            (-0.3, -0.2, -0.05, 0.01, Judgement.DRIFTS),
-            (-0.05, 0.2, 0.4, 0.2, Judgement.UNKNOWN),
-            (0.02, 0.08, 0.14, 0.01, Judgement.UNKNOWN),
-            (-0.2, 0.0, 0.2, 0.9, Judgement.UNKNOWN),
+            (-0.02, 0.01, 0.04, 0.4, Assessment.STEADY),
+            (0.01, 0.02, 0.03, 0.001, Assessment.STEADY),
+            (0.05, 0.2, 0.3, 0.01, Assessment.DRIFTS),
+            (-0.3, -0.2, -0.05, 0.01, Assessment.DRIFTS),
+            (-0.05, 0.2, 0.4, 0.2, Assessment.UNKNOWN),
+            (0.02, 0.08, 0.14, 0.01, Assessment.UNKNOWN),
+            (-0.2, 0.0, 0.2, 0.9, Assessment.UNKNOWN),
         ],
     )
-    def test_a_change_is_judged_with_its_interval(
-        self, low: float, slope: float, high: float, p: float, judgement: Judgement
+    def test_a_change_is_assessed_with_its_interval(
+        self, low: float, slope: float, high: float, p: float, assessment: Assessment
     ) -> None:
-        drift = judge(trend(low, slope, high, p))
-        assert drift.judgement is judgement
+        drift = assess(trend(low, slope, high, p))
+        assert drift.assessment is assessment
         assert (drift.low, drift.change, drift.high) == pytest.approx((low, slope, high))
 
-    def test_the_backlog_is_told_as_a_share_of_all_messages_and_judged_more_strictly(self) -> None:
+    def test_the_backlog_is_a_share_of_all_messages_and_assessed_more_strictly(self) -> None:
         """From 0 to 200 messages: much for the backlog, little for 100,000 messages."""
         found = Trend(60, 0.0, 2.0, 1.5, 2.5, 0.001, 0.0)
-        drift = judge(found, BACKLOG)
+        drift = assess(found, BACKLOG)
         assert drift.change == pytest.approx(0.002)
-        assert drift.judgement is Judgement.STEADY
-        assert judge(found, BACKLOG, messages=10_000).judgement is Judgement.DRIFTS
+        assert drift.assessment is Assessment.STEADY
+        assert assess(found, BACKLOG, messages=10_000).assessment is Assessment.DRIFTS
 
     @pytest.mark.parametrize("found", [Trend(5, 1000.0), Trend(60, 0.0, 1.0, 0.5, 1.5, 0.01, 0.0)])
-    def test_without_a_test_or_a_yardstick_nothing_can_be_told(self, found: Trend) -> None:
-        drift = judge(found)
-        assert (drift.change, drift.judgement) == (None, Judgement.UNKNOWN)
+    def test_without_a_test_or_a_reference_nothing_is_known(self, found: Trend) -> None:
+        drift = assess(found)
+        assert (drift.change, drift.assessment) == (None, Assessment.UNKNOWN)
 
     def test_slopes_are_told_by_the_hour(self) -> None:
-        assert judge(trend(-0.02, 0.01, 0.04, 0.4)).per_hour == "+360 (−720 to +1,440)"
-        assert judge(Trend(3, 1.0)).per_hour == "–"
+        assert assess(trend(-0.02, 0.01, 0.04, 0.4)).per_hour == "+360 (−720 to +1,440)"
+        assert assess(Trend(3, 1.0)).per_hour == "–"
 
 
 class TestRuns:
     def test_stable(self) -> None:
         verdict = verdict_of([STEADY], QUIET, Limits())
         assert verdict.outcome is Outcome.STABLE
-        assert "messages per second changed by no more than 10% over the run" in verdict.told()
-        assert "no second had less than 50%" in verdict.told()
+        assert "messages per second changed by no more than 10% over the run" in verdict.sentence()
+        assert "no second had less than 50%" in verdict.sentence()
 
     def test_one_series_that_drifts_is_enough(self) -> None:
         verdict = verdict_of([STEADY, DRIFTING, UNKNOWN], QUIET, Limits())
         assert verdict.outcome is Outcome.NOT_STABLE
-        assert verdict.told() == (
+        assert verdict.sentence() == (
             "Not stable, because messages per second fell by 30.0% over the run "
             "(between -50.0% and -5.0%, p = 0.01)."
         )
@@ -96,12 +96,12 @@ class TestRuns:
     def test_what_may_have_drifted_is_no_verdict(self) -> None:
         verdict = verdict_of([STEADY, UNKNOWN], QUIET, Limits())
         assert verdict.outcome is Outcome.UNDECIDED
-        assert "may have changed by -20.0% to +20.0%" in verdict.told()
+        assert "may have changed by -20.0% to +20.0%" in verdict.sentence()
 
     def test_too_short_a_run_is_no_verdict(self) -> None:
-        verdict = verdict_of([judge(Trend(5, 1000.0))], QUIET, Limits())
+        verdict = verdict_of([assess(Trend(5, 1000.0))], QUIET, Limits())
         assert verdict.outcome is Outcome.UNDECIDED
-        assert "has 5 intervals, and a test needs 10" in verdict.told()
+        assert "has 5 intervals, and a test needs 10" in verdict.sentence()
 
     def test_what_is_only_shown_has_no_say(self) -> None:
         shown = drift_of(SHOWN, trend(0.5, 0.7, 0.9, 0.001), COUNTED_S, 1.0, 0.1)
@@ -123,7 +123,7 @@ class TestRuns:
     ) -> None:
         verdict = verdict_of([STEADY], Stalled(2, seconds, longest, counted), Limits())
         assert verdict.outcome is outcome
-        assert f"{seconds:,} of {counted:,} seconds" in verdict.told()
+        assert f"{seconds:,} of {counted:,} seconds" in verdict.sentence()
 
 
 class TestRepetitions:
