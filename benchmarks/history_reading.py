@@ -215,20 +215,20 @@ def _tell(warning: str) -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m telesto.benchmarks.history_reading", description=__doc__)
-    parser.add_argument("--rows", type=int, default=ROWS, help=f"rows of the history (default {ROWS})")
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"number of history rows (default {ROWS})")
     parser.add_argument(
-        "--parts", type=int, action="append", help="read in so many parts; may be repeated (default 1, 2, 4)"
+        "--parts", type=int, action="append", help="parallel reads; may be repeated (default 1, 2, 4)"
     )
     parser.add_argument(
         "--spark",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help=f"a setting of Spark besides {MASTER}; may be repeated",
+        help=f"a Spark setting in addition to {MASTER}; may be repeated",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to a file")
     parser.add_argument(
-        "--directory", type=Path, help="where the database is made (default: the temporary directory)"
+        "--directory", type=Path, help="directory for the database (default: the temporary directory)"
     )
     parser.add_argument("--work", default=REPORT, help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)

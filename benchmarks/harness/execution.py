@@ -37,7 +37,7 @@ async def carry_out(
     """
     directory = create_or_resume(path, experiment, describe)
     runs = directory.runs
-    left = [run for run in runs if not directory.is_whole(run)]
+    left = [run for run in runs if not directory.is_complete(run)]
     listener.begins(len(runs), len(runs) - len(left))
     if not left:
         return directory

@@ -64,9 +64,9 @@ class Experiment(BaseModel):
     def _check_levels(cls, factors: dict[str, list[Any]]) -> dict[str, list[Any]]:
         for name, levels in factors.items():
             if not levels:
-                raise ValueError(f"{name} has no level")
+                raise ValueError(f"{name} has no levels")
             if len({repr(level) for level in levels}) < len(levels):
-                raise ValueError(f"{name} has a level twice")
+                raise ValueError(f"{name} has duplicate levels")
         return factors
 
     @property
@@ -103,7 +103,7 @@ def load_experiment(
     except (OSError, UnicodeDecodeError) as error:
         raise BadExperimentError(f"{source}: {error}") from error
     except tomllib.TOMLDecodeError as error:
-        raise BadExperimentError(f"{source} is no TOML: {error}") from error
+        raise BadExperimentError(f"{source} is not valid TOML: {error}") from error
     for assignment in assignments:
         _assign(values, assignment)
     if repetitions is not None:
@@ -122,12 +122,12 @@ def check_experiment(values: Mapping[str, Any], source: str) -> Experiment:
     of_cases = {name for settings in experiment.cases.values() for name in settings}
     both = sorted(set(experiment.factors) & (set(experiment.settings) | of_cases))
     if both:
-        raise BadExperimentError(f"{source}: {', '.join(both)} cannot be a setting and a factor")
+        raise BadExperimentError(f"{source}: {', '.join(both)} cannot be both a setting and a factor")
     _check_levels_named(experiment, source)
     levels = combinations(experiment)
     if len(levels) * experiment.repetitions > RUNS_MAX:
         count = len(levels) * experiment.repetitions
-        raise BadExperimentError(f"{source}: {count:,} runs are more than the {RUNS_MAX:,} that there may be")
+        raise BadExperimentError(f"{source}: {count:,} runs exceed the maximum of {RUNS_MAX:,}")
     for chosen in levels:
         try:
             RunSettings(**experiment.settings_with(chosen))
@@ -158,7 +158,7 @@ def _find(source: str) -> Path:
         return ready[source]
     if not Path(source).is_file():
         raise BadExperimentError(
-            f"there is no file {source}, and no ready experiment of that name; ready are: {', '.join(ready)}"
+            f"there is no file {source} and no built-in experiment of that name, but: {', '.join(ready)}"
         )
     return Path(source)
 

@@ -55,7 +55,7 @@ class ExperimentDirectory:
         """Return the directory of a complete run."""
         return self.path / "runs" / run.name
 
-    def is_whole(self, run: Run) -> bool:
+    def is_complete(self, run: Run) -> bool:
         """Tell whether a run is complete."""
         return (self.run_directory(run) / RUN_FILE).is_file()
 
@@ -96,11 +96,11 @@ def create_or_resume(
         ):
             raise ManifestError(
                 f"{path} holds the experiment {found.experiment.name} with other settings; choose another "
-                "directory, or give the same experiment to go on with it"
+                "directory, or give the same experiment to continue it"
             )
         return found
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ManifestError(f"{path} exists and is no directory of an experiment")
+        raise ManifestError(f"{path} exists and is not the directory of an experiment")
     path.mkdir(parents=True, exist_ok=True)
     seed = experiment.seed if experiment.seed is not None else randbelow(SEEDS)
     directory = ExperimentDirectory(path, experiment, seed)
@@ -113,13 +113,13 @@ def open_directory(path: Path) -> ExperimentDirectory:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ManifestError(f"{path} is no directory of an experiment: it has no {MANIFEST}") from None
+        raise ManifestError(f"{path} is not the directory of an experiment: it has no {MANIFEST}") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ManifestError(f"{path / MANIFEST}: {error}") from error
     if not isinstance(manifest, dict) or "format" not in manifest:
-        raise ManifestError(f"{path / MANIFEST} is no manifest of an experiment")
+        raise ManifestError(f"{path / MANIFEST} is not the manifest of an experiment")
     if manifest["format"] != FORMAT:
-        raise ManifestError(f"{path} is of format {manifest['format']}; this release reads {FORMAT}")
+        raise ManifestError(f"{path} has format {manifest['format']}; this release reads {FORMAT}")
     try:
         experiment = check_experiment(manifest["experiment"], str(path / MANIFEST))
         return ExperimentDirectory(path, experiment, int(manifest["seed"]))

@@ -23,7 +23,7 @@ Levels = dict[str, Any]
 
 def summarise(directory: ExperimentDirectory) -> str:
     """Return the figures and the audit of all complete runs, as text with Markdown tables."""
-    whole = [run for run in directory.runs if directory.is_whole(run)]
+    whole = [run for run in directory.runs if directory.is_complete(run)]
     results = [directory.result_of(run) for run in whole]
     head = f"{directory.experiment.title}: {len(whole)} of {len(directory.runs)} runs"
     if not results:
@@ -35,7 +35,7 @@ def summarise(directory: ExperimentDirectory) -> str:
 def is_clean(directory: ExperimentDirectory) -> bool:
     """Tell whether the audit of every complete run is clean."""
     return all(
-        directory.result_of(run)["balance"]["clean"] for run in directory.runs if directory.is_whole(run)
+        directory.result_of(run)["balance"]["clean"] for run in directory.runs if directory.is_complete(run)
     )
 
 

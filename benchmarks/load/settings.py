@@ -143,56 +143,53 @@ class RunSettings(BaseModel):
     def _check_loop(self) -> Self:
         if self.loop == "open":
             if self.rate is None:
-                raise ValueError("loop = open needs a rate")
+                raise ValueError("loop = open requires a rate")
             if not self.sends:
-                raise ValueError(f"the workload {self.workload} sends nothing, so that it has no open loop")
+                raise ValueError(f"the workload {self.workload} sends nothing, so it has no open loop")
             if self.think_ms:
-                raise ValueError("think_ms belongs to a closed loop; in an open loop the rate says when")
+                raise ValueError("think_ms requires loop = closed; in an open loop, rate sets the pace")
         elif self.rate is not None:
-            raise ValueError("rate needs loop = open")
+            raise ValueError("rate requires loop = open")
         return self
 
     @model_validator(mode="after")
     def _check_clients(self) -> Self:
         least = {"pairs": 2, "pool": 2, "mix": MIX_STEP, "one-way": 2}
         if self.clients < least.get(self.workload, 1):
-            raise ValueError(f"the workload {self.workload} needs {least[self.workload]} clients at least")
+            raise ValueError(f"the workload {self.workload} needs at least {least[self.workload]} clients")
         if self.queues > self.clients:
             raise ValueError(f"{self.queues} queues are too many for {self.clients} clients")
         for workload, name in (("fan-out", "subscribers"), ("consume", "consumers")):
             if self.workload == workload and getattr(self, name) > self.clients:
-                raise ValueError(
-                    f"{name} ({getattr(self, name)}) are part of the clients ({self.clients}): "
-                    "there cannot be more of them"
-                )
+                raise ValueError(f"{name} ({getattr(self, name)}) must not exceed clients ({self.clients})")
         if not self.sends and self.workload != "idle" and not self.backlog:
-            raise ValueError(f"the workload {self.workload} needs a backlog where no client sends")
+            raise ValueError(f"the workload {self.workload} needs a backlog if no client sends")
         return self
 
     @model_validator(mode="after")
     def _check_clients_kind(self) -> Self:
         if self.bare_batch is not None:
             if self.workload not in BARE_WORKLOADS:
-                raise ValueError(f"bare calls are made for the workloads {' and '.join(BARE_WORKLOADS)} only")
+                raise ValueError(f"bare_batch requires a workload of {', '.join(BARE_WORKLOADS)}")
             if self.loop == "open" or self.client == "blocking" or self.state or self.delivery != "once":
-                raise ValueError("bare_batch is a closed loop, without a client library's settings")
+                raise ValueError("bare_batch allows neither loop = open nor settings of the client library")
         if self.client == "blocking":
             if self.workload not in BLOCKING_WORKLOADS or self.loop == "open":
-                raise ValueError("blocking clients put and read in a closed loop only")
+                raise ValueError("client = blocking requires loop = closed and a workload of puts and reads")
             if self.clients > self.processes or self.in_flight > 1:
-                raise ValueError("blocking clients need a process each, and have one request in flight")
+                raise ValueError("client = blocking requires a process for each client, and in_flight = 1")
         if self.state and self.delivery == "fast":
-            raise ValueError("state needs delivery = once")
+            raise ValueError("state requires delivery = once")
         if self.away and self.workload != "fan-out":
-            raise ValueError("away counts subscriptions: it needs the workload fan-out")
+            raise ValueError("away requires the workload fan-out, because it counts subscriptions")
         return self
 
     @model_validator(mode="after")
     def _check_rest(self) -> Self:
         if self.keys and self.workload != "consume":
-            raise ValueError("keys need the workload consume: only consumers get messages with keys")
+            raise ValueError("keys requires the workload consume: only consumers get messages with keys")
         if self.workers is not None and self.pool_size is not None:
-            raise ValueError("workers and pool_size say the same; give one of them")
+            raise ValueError("workers and pool_size set the same number; give only one of them")
         return self
 
 

@@ -61,5 +61,5 @@ async def _identities(connection: asyncpg.Connection, statement: str) -> Identit
         count, rest = divmod(size, _ROW.itemsize)
         rows = np.fromfile(path, _ROW, count, offset=_HEADER_BYTES)
     if rest or np.any(rows["length"] != IDENTITY_BYTES):
-        raise ValueError("the queues hold messages whose bodies are not of the benchmarks")
+        raise ValueError("the queues hold messages that the benchmarks did not put")
     return rows["identity"].astype(np.uint64)

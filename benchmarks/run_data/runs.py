@@ -46,14 +46,14 @@ class Runs:
 
     Attributes:
         origin: the rest of the manifest: `machine`, `versions`, `source` (commit), `created`.
-        whole: the complete runs, in the order in which they ran; at least one.
+        complete: the complete runs, in the order in which they ran; at least one.
         missing: names of the others.
         results: the content of `run.json` of each complete run, by its name.
     """
 
     directory: ExperimentDirectory
     origin: Mapping[str, Any]
-    whole: tuple[Run, ...]
+    complete: tuple[Run, ...]
     missing: tuple[str, ...]
     results: Mapping[str, Mapping[str, Any]]
 
@@ -65,12 +65,12 @@ class Runs:
     @property
     def unclean(self) -> tuple[str, ...]:
         """Names of complete runs whose audit was not clean: their figures show a failing service."""
-        return tuple(run.name for run in self.whole if not self.results[run.name]["balance"]["clean"])
+        return tuple(run.name for run in self.complete if not self.results[run.name]["balance"]["clean"])
 
     def repetitions(self) -> dict[int, tuple[Run, ...]]:
         """The complete runs of each combination of levels, by its number."""
         found: dict[int, list[Run]] = {}
-        for run in sorted(self.whole, key=lambda each: (each.combination, each.repetition)):
+        for run in sorted(self.complete, key=lambda each: (each.combination, each.repetition)):
             found.setdefault(run.combination, []).append(run)
         return {combination: tuple(runs) for combination, runs in found.items()}
 
@@ -80,7 +80,7 @@ class Runs:
         It includes warm-up and cool-down (`timeline.counted` cuts them off). Raises RunsError if a run lacks
         the table or a column.
         """
-        files = [self.directory.run_directory(run) / f"{name}.parquet" for run in self.whole]
+        files = [self.directory.run_directory(run) / f"{name}.parquet" for run in self.complete]
         for file in files:
             _require_columns(file, SCHEMAS[name])
         paths = [_SPECIAL.sub(r"\\\1", f"{file.resolve()}") for file in files]
@@ -104,14 +104,14 @@ def open_runs(path: Path) -> Runs:
         raise RunsError(str(error)) from error
     except (OSError, ValueError) as error:
         raise RunsError(f"the experiment cannot be read: {error}") from error
-    whole = tuple(run for run in directory.runs if directory.is_whole(run))
-    missing = tuple(run.name for run in directory.runs if not directory.is_whole(run))
-    if not whole:
+    complete = tuple(run for run in directory.runs if directory.is_complete(run))
+    missing = tuple(run.name for run in directory.runs if not directory.is_complete(run))
+    if not complete:
         raise RunsError(
-            f"{path}: none of the {len(missing)} runs is whole ({told(missing)} missing); "
-            "the same `telesto bench run` goes on with them"
+            f"{path}: none of the {len(missing)} runs is complete (missing: {told(missing)}); "
+            "repeat the same `telesto bench run` to complete them"
         )
-    return Runs(directory, origin, whole, missing, {run.name: _result(directory, run) for run in whole})
+    return Runs(directory, origin, complete, missing, {run.name: _result(directory, run) for run in complete})
 
 
 def told(names: Sequence[str]) -> str:
@@ -130,7 +130,7 @@ def _result(directory: ExperimentDirectory, run: Run) -> Mapping[str, Any]:
     if not lacking:
         lacking = [f"balance.{key}" for key in BALANCE_KEYS if key not in result["balance"]]
     if lacking:
-        raise RunsError(f"{file} has no {told(lacking)}, as one of another version; {AGAIN}")
+        raise RunsError(f"{file} has no {told(lacking)}: it was written by another release; {AGAIN}")
     return result
 
 
@@ -138,7 +138,7 @@ def _require_columns(file: Path, expected: pa.Schema) -> None:
     try:
         found = pq.read_schema(file)
     except FileNotFoundError:
-        raise RunsError(f"there is no {file}: the run is not whole any more, or of another version") from None
+        raise RunsError(f"there is no {file}: the run is damaged, or written by another release") from None
     except (OSError, pa.ArrowInvalid) as error:
         raise RunsError(f"{file} cannot be read: {error}") from error
     lacking = [
@@ -147,7 +147,7 @@ def _require_columns(file: Path, expected: pa.Schema) -> None:
         if column.name not in found.names or found.field(column.name).type != column.type
     ]
     if lacking:
-        raise RunsError(f"{file} has no {told(lacking)} of the form that this release reads; {AGAIN}")
+        raise RunsError(f"{file} lacks {told(lacking)}, or has another type than this release reads; {AGAIN}")
 
 
 def incomplete(runs: Runs, where: str = "") -> list[Finding]:
@@ -165,7 +165,7 @@ def incomplete(runs: Runs, where: str = "") -> list[Finding]:
         findings.append(
             Finding(
                 "note",
-                f"{where}This report is PARTIAL: {len(runs.whole)} of {len(runs.directory.runs)} runs are "
+                f"{where}This report is PARTIAL: {len(runs.complete)} of {len(runs.directory.runs)} runs are "
                 f"complete; missing are {told(runs.missing)}. Repeat the same `telesto bench run` to "
                 "complete them.",
             )
@@ -185,7 +185,7 @@ def findings_on(runs: Runs, *, named: bool = False) -> list[Finding]:
                 "look alike.",
             )
         )
-    failed = {run.name: sum(runs.results[run.name]["errors"].values()) for run in runs.whole}
+    failed = {run.name: sum(runs.results[run.name]["errors"].values()) for run in runs.complete}
     if any(failed.values()):
         names = [name for name, count in failed.items() if count]
         findings.append(
@@ -201,7 +201,7 @@ def origin_of(runs: Runs) -> list[str]:
     commit = str(source.get("commit") or "unknown")[:12]
     settings = ", ".join(f"{name} = {value}" for name, value in runs.experiment.settings.items())
     return [
-        f"{runs.experiment.name}: {len(runs.whole)} runs of commit {commit}{changed}; "
+        f"{runs.experiment.name}: {len(runs.complete)} runs of commit {commit}{changed}; "
         f"{settings or 'all as by default'}.",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         *([f"Hypothesis: {runs.experiment.hypothesis}"] if runs.experiment.hypothesis else []),

@@ -71,7 +71,7 @@ def timelines(runs: Runs, throughput: DataFrame, names: Collection[str] | None =
     is measured from its beginning to its last message, which is found in the table of throughput. Raises
     RunsError if a run has no whole measured second.
     """
-    chosen = [run for run in runs.whole if names is None or run.name in names]
+    chosen = [run for run in runs.complete if names is None or run.name in names]
     drains = [run.name for run in chosen if run.settings.workload == "drain"]
     lasts: dict[str, int] = {}
     if drains:
@@ -88,7 +88,7 @@ def timelines(runs: Runs, throughput: DataFrame, names: Collection[str] | None =
             begin, end = 0, lasts.get(run.name, total - 1) + 1
             total = end
         if end <= begin:
-            raise RunsError(f"run {run.name} is too short: no whole second of it is measured (duration_s)")
+            raise RunsError(f"run {run.name} is too short: no whole second is measured (duration_s)")
         found[run.name] = Timeline.of(begin, end, total)
     return found
 

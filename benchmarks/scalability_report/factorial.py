@@ -144,13 +144,13 @@ def design_of(runs: Runs) -> Design:
         raise RunsError(f"{where}: {len(levels)} factors are more than the {FACTORS_MAX} that a report shows")
     factors = {name: (each[0], each[1]) for name, each in levels.items()}
     found: dict[Signs, list[str]] = {signs: [] for signs in product((-1, 1), repeat=len(factors))}
-    for run in sorted(runs.whole, key=lambda each: (each.combination, each.repetition)):
+    for run in sorted(runs.complete, key=lambda each: (each.combination, each.repetition)):
         signs = tuple(-1 if run.levels[name] == low else 1 for name, (low, _) in factors.items())
         found[signs].append(run.name)
     empty = sum(1 for names in found.values() if not names)
     if empty:
         raise RunsError(
-            f"{where}: {empty} of {len(found)} combinations have no whole run; "
+            f"{where}: {empty} of {len(found)} combinations have no complete run; "
             "the same `telesto bench run` goes on with them"
         )
     least = min(len(names) for names in found.values())

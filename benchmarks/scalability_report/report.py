@@ -124,7 +124,7 @@ def _summary(sweeps: Sequence[Sweep]) -> list[tuple[str, str]]:
 
 
 def _count(runs: Runs) -> str:
-    whole, all_of_them = len(runs.whole), len(runs.whole) + len(runs.missing)
+    whole, all_of_them = len(runs.complete), len(runs.complete) + len(runs.missing)
     return f"{whole} runs" if whole == all_of_them else f"{whole} of {all_of_them} runs"
 
 

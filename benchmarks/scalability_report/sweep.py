@@ -259,7 +259,7 @@ def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: 
     Raises RunsError if a table, or a figure in run.json, is missing.
     """
     lines = timelines(runs, runs.table(spark, "throughput"))
-    operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.whole}
+    operations = {run.name: operations_of(run.settings, _rates(runs, run)) for run in runs.complete}
     histograms = counted(runs.table(spark, "histograms"), lines, "second")
     times = response_times(histograms, operations).collect()
     step()
@@ -274,7 +274,7 @@ def measure(spark: SparkSession, runs: Runs, step: Callable[[], None] = lambda: 
     by_run = [_by_run(rows) for rows in (times, means, lengths, calls)]
     found = {
         run.name: _measured(runs, run, operations[run.name], *(rows.get(run.name, []) for rows in by_run))
-        for run in runs.whole
+        for run in runs.complete
     }
     step()
     return found
@@ -327,7 +327,7 @@ def sweeps_of(runs: Runs, measured: Mapping[str, Measured]) -> tuple[list[Sweep]
 
 def _sweeps_over(runs: Runs, measured: Mapping[str, Measured], factor: str) -> list[Sweep]:
     groups: dict[str, tuple[dict[str, Any], dict[float, list[Measured]]]] = {}
-    for run in sorted(runs.whole, key=lambda each: (each.combination, each.repetition)):
+    for run in sorted(runs.complete, key=lambda each: (each.combination, each.repetition)):
         others = {name: level for name, level in run.levels.items() if name != factor}
         _, levels = groups.setdefault(repr(others), (others, {}))
         levels.setdefault(float(run.levels[factor]), []).append(measured[run.name])
@@ -385,7 +385,7 @@ def _measured(
 def _rates(runs: Runs, run: Run) -> Mapping[str, float]:
     figures = runs.results[run.name]["figures"]
     if "rates" not in figures or "messages_per_s" not in figures:
-        raise RunsError(f"run {run.name} has no rates in its figures, as one of another version; {AGAIN}")
+        raise RunsError(f"run {run.name} has no rates: it was written by another release; {AGAIN}")
     rates: Mapping[str, float] = figures["rates"]
     return rates
 

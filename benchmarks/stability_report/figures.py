@@ -77,7 +77,7 @@ class Course:
 
     def key_of(self, name: str, run: str) -> str:
         """The key of a run's figures; it contains the run's name if there are several."""
-        return name if len(self.runs.whole) == 1 else f"{run}-{name}"
+        return name if len(self.runs.complete) == 1 else f"{run}-{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _at_first(runs: Runs, lines: Timelines) -> dict[str, int]:
     """The backlog before the load, of runs that have queues."""
     return {
         run.name: run.settings.backlog
-        for run in runs.whole
+        for run in runs.complete
         if run.name in lines and run.settings.workload not in WITHOUT_BACKLOG
     }
 
@@ -262,7 +262,7 @@ def compute(
 
 def _detailed(runs: Runs) -> list[str]:
     """The runs that are shown in detail, first repetitions first."""
-    order = sorted(runs.whole, key=lambda run: (run.repetition, run.combination))
+    order = sorted(runs.complete, key=lambda run: (run.repetition, run.combination))
     return sorted(run.name for run in order[:RUNS_MAX])
 
 

@@ -58,7 +58,7 @@ TONES: Final = {Outcome.STABLE: "good", Outcome.NOT_STABLE: "bad", Outcome.UNDEC
 
 def comparison_parts(course: Course, detailed: Sequence[OneRun]) -> list[Section]:
     """The sections that compare several runs; none for a single run."""
-    if len(course.runs.whole) < 2:
+    if len(course.runs.complete) < 2:
         return []
     return [runs_part(course, detailed), repetitions_part(course.runs)]
 
@@ -95,7 +95,7 @@ def repetitions_part(runs: Runs) -> Section:
     without = f" {alone} of them have one repetition and so no interval." if alone else ""
     return Section(
         "Repetitions",
-        f"The mean throughput of all whole runs of each combination of levels, with its {CONFIDENCE:.0%} "
+        f"The mean throughput of all complete runs of each combination of levels, with its {CONFIDENCE:.0%} "
         f"interval over independent repetitions.{without}",
         figures_of("repetitions", fields, rows),
     )
@@ -103,7 +103,7 @@ def repetitions_part(runs: Runs) -> Section:
 
 def settings_part(runs: Runs) -> Section:
     """The settings of the runs, and where they ran."""
-    first = runs.whole[0].settings
+    first = runs.complete[0].settings
     factors = runs.experiment.varied
     rows: list[Row] = [("experiment", "name", runs.experiment.name, "")]
     rows += [("experiment", key, text, "") for key, text in _texts(runs) if text]
@@ -114,14 +114,14 @@ def settings_part(runs: Runs) -> Section:
     rows += _plain("machine", runs.origin.get("machine"))
     rows += _plain("versions", runs.origin.get("versions"))
     rows += _plain("source", runs.origin.get("source"))
-    rows += _plain("PostgreSQL", runs.results[runs.whole[0].name].get("server"))
+    rows += _plain("PostgreSQL", runs.results[runs.complete[0].name].get("server"))
     return Section(
         "What was run, and where",
         "All settings of the runs, the machine, the versions and the commit: everything that is needed to "
         "repeat them.",
         figures_of("settings", columns(Kind.TEXT, "part", "name", "value", "remark"), rows),
         folded=True,
-        group="The experiment" if len(runs.whole) > 1 else "",
+        group="The experiment" if len(runs.complete) > 1 else "",
     )
 
 
@@ -241,11 +241,12 @@ def _findings(course: Course, detailed: Sequence[OneRun]) -> list[Finding]:
     for run in detailed:
         name = f"Run {run.name}: " if len(detailed) > 1 else ""
         findings.append(Finding(TONES[run.verdict.outcome], name + run.verdict.sentence()))
-    if len(detailed) < len(runs.whole):
+    if len(detailed) < len(runs.complete):
         findings.append(
             Finding(
                 "note",
-                f"{len(detailed)} of {len(runs.whole)} runs are shown in detail: {told(list(course.lines))}.",
+                f"{len(detailed)} of {len(runs.complete)} runs are shown in detail: "
+                f"{told(list(course.lines))}.",
             )
         )
     if not runs.unclean:

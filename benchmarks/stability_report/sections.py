@@ -174,7 +174,7 @@ def sections(run: OneRun) -> list[Section]:
         waits_part(run),
         audit_part(run),
     )
-    several = len(run.course.runs.whole) > 1
+    several = len(run.course.runs.complete) > 1
     return (
         [replace(part, group=f"Run {run.name}{levels_of(run.result)}") for part in parts]
         if several

@@ -90,7 +90,7 @@ def show(directory: Directory, as_json: Json = False) -> ExitCode:
         found = open_directory(directory)
         if as_json:
             for each in found.runs:
-                if found.is_whole(each):
+                if found.is_complete(each):
                     output.print_json(found.result_of(each))
         else:
             output.print_line(summarise(found))
@@ -107,7 +107,7 @@ def database(directory: Directory) -> None:
         from telesto.benchmarks.tiers.service import running_server, with_database
 
         found = open_directory(directory)
-        names = [found.result_of(each)["database"] for each in found.runs if found.is_whole(each)]
+        names = [found.result_of(each)["database"] for each in found.runs if found.is_complete(each)]
         kept = [name for name in names if name is not None]
         if not kept:
             raise CommandError(f"{directory} has no database of a whole run", ExitCode.NOTHING)

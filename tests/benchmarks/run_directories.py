@@ -80,7 +80,7 @@ def finish(
     balance: Balance = CLEAN,
     **changes: Any,
 ) -> None:
-    """Make a run whole: its tables as the course says, run.json with the changes."""
+    """Complete a run: its tables as the course says, run.json with the changes."""
     course = course or Course()
     with Tables(directory.begin_run(run)) as tables:
         for second in range(int(run.settings.total_s)):
@@ -91,7 +91,7 @@ def finish(
 
 
 def finished(path: Path, course: Course | None = None, **values: Any) -> ExperimentDirectory:
-    """An experiment of which all runs are whole and alike."""
+    """An experiment of which all runs are complete and alike."""
     directory = make_experiment(path, **values)
     for run in directory.runs:
         finish(directory, run, course)

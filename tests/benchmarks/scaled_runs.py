@@ -27,7 +27,7 @@ def scaled(
     tables: Mapping[str, Any] | None = None,
     **values: Any,
 ) -> ExperimentDirectory:
-    """An experiment with runs of that many messages per second; `skipped` ones are not whole."""
+    """An experiment with runs of that many messages per second; `skipped` ones are not complete."""
     settings = {"warm_up_s": 1, "duration_s": 3, "cool_down_s": 1, **values.pop("settings", {})}
     directory = make_experiment(path, settings=settings, **values)
     for run in directory.runs:
@@ -39,7 +39,7 @@ def scaled(
 def finish_at(
     directory: ExperimentDirectory, run: Run, rate: float, tables: Mapping[str, Any] | None = None
 ) -> None:
-    """Make a run whole: each message is put and taken, and clients do nothing but wait."""
+    """Complete a run: each message is put and taken, and clients do nothing but wait."""
     response_s = run.settings.clients / (2 * rate)
     course = Course(
         completed={"put": lambda _: rate, "take": lambda _: rate},

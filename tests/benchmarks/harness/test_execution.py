@@ -295,9 +295,9 @@ def test_an_experiment_without_a_seed_keeps_the_one_that_was_chosen(out: Path) -
 def test_a_directory_of_something_else_is_refused(out: Path) -> None:
     out.mkdir()
     (out / "notes.txt").touch()
-    with pytest.raises(ManifestError, match="exists and is no directory of an experiment"):
+    with pytest.raises(ManifestError, match="exists and is not the directory of an experiment"):
         begun(out)
-    with pytest.raises(ManifestError, match="is no directory of an experiment"):
+    with pytest.raises(ManifestError, match="is not the directory of an experiment"):
         open_directory(out)
 
 
@@ -307,7 +307,7 @@ def test_a_directory_of_something_else_is_refused(out: Path) -> None:
         ("{", "Expecting"),
         ('{"format": 99}', "format 99"),
         ('{"format": 1}', "damaged"),
-        ("[]", "no manifest"),
+        ("[]", "not the manifest"),
     ],
 )
 def test_a_damaged_manifest_is_told(out: Path, text: str, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The runs of an experiment, read: whole ones and their tables, and what is wrong with others."""
+"""The runs of an experiment, read: complete ones and their tables, and what is wrong with others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TestWhichRuns:
             finish(directory, run)
         directory.begin_run(third)
         runs = open_runs(tmp_path / "out")
-        assert [run.name for run in runs.whole] == [first.name, second.name]
+        assert [run.name for run in runs.complete] == [first.name, second.name]
         assert runs.missing == (third.name, fourth.name)
         assert runs.origin["source"]["commit"].startswith("0123")
         assert runs.results[first.name]["levels"] == first.levels
@@ -61,17 +61,19 @@ class TestWhatIsWrong:
             open_runs(tmp_path / "file")
 
     def test_no_experiment(self, tmp_path: Path) -> None:
-        with pytest.raises(RunsError, match="is no directory of an experiment"):
+        with pytest.raises(RunsError, match="is not the directory of an experiment"):
             open_runs(tmp_path)
 
-    def test_no_run_is_whole(self, tmp_path: Path) -> None:
+    def test_no_run_is_complete(self, tmp_path: Path) -> None:
         make_experiment(tmp_path / "out", repetitions=12)
-        with pytest.raises(RunsError, match=r"none of the 12 runs is whole \(0001, .* and 2 more missing\)"):
+        with pytest.raises(
+            RunsError, match=r"none of the 12 runs is complete \(missing: 0001, .* and 2 more\)"
+        ):
             open_runs(tmp_path / "out")
 
     @pytest.mark.parametrize(
         ("manifest", "reason"),
-        [("{", "experiment.json"), ('{"format": 99}', "of format 99"), ("[]", "no manifest")],
+        [("{", "experiment.json"), ('{"format": 99}', "has format 99"), ("[]", "not the manifest")],
     )
     def test_a_manifest_that_cannot_be_read(self, tmp_path: Path, manifest: str, reason: str) -> None:
         finished(tmp_path / "out")
@@ -130,7 +132,7 @@ class TestTables:
         directory = finished(tmp_path / "out")
         file = directory.run_directory(directory.runs[0]) / "throughput.parquet"
         pq.write_table(pa.table({"second": pa.array([1], pa.int64()), "operation": ["put"]}), file)
-        with pytest.raises(RunsError, match=r"throughput\.parquet has no second, completed of the form"):
+        with pytest.raises(RunsError, match=r"throughput\.parquet lacks second, completed"):
             open_runs(tmp_path / "out").table(spark, "throughput")
 
     def test_a_column_more_does_no_harm(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -113,7 +113,11 @@ class TestVariants:
         ({"clients": [2, 4, 8]}, lambda _: False, "clients has more than two levels"),
         ({"clients": [2]}, lambda _: False, "no factor of two levels"),
         ({}, lambda _: False, "no factor of two levels"),
-        ({"clients": [2, 4]}, lambda run: run.settings.clients == 4, "1 of 2 combinations have no whole run"),
+        (
+            {"clients": [2, 4]},
+            lambda run: run.settings.clients == 4,
+            "1 of 2 combinations have no complete run",
+        ),
     ],
 )
 def test_other_designs_are_refused(

@@ -95,7 +95,7 @@ class TestMeasured:
         steps: list[int] = []
         found = measure(spark, runs, lambda: steps.append(1))
         assert len(steps) == 4
-        run = next(found[each.name] for each in runs.whole if each.settings.clients == 4)
+        run = next(found[each.name] for each in runs.complete if each.settings.clients == 4)
         assert run.operations_per_s == 200
         assert run.response_s["mean_s"] == pytest.approx(4 / 200, rel=0.01)
         assert run.calls["put"].requests / run.calls["put"].calls == pytest.approx(4)
@@ -124,7 +124,7 @@ class TestMeasured:
     def test_figures_of_another_version(self, spark: SparkSession, tmp_path: Path) -> None:
         directory = scaled(tmp_path / "out", factors={"clients": [1, 2]})
         runs = open_runs(directory.path)
-        runs.results[runs.whole[0].name]["figures"].pop("rates")
+        runs.results[runs.complete[0].name]["figures"].pop("rates")
         with pytest.raises(RunsError, match="has no rates"):
             measure(spark, runs)
 

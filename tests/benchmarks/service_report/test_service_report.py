@@ -81,7 +81,7 @@ class TestWhole:
             section.figures.rows == () for section in report.sections if section.figures.key != "audit"
         )
         write_report(report, tmp_path / "report")
-        assert "There is nothing of this kind." in (tmp_path / "report" / PAGE).read_text()
+        assert "No data." in (tmp_path / "report" / PAGE).read_text()
 
     def test_what_happened_is_in_the_page_and_in_the_figures(
         self, spark: SparkSession, database_url: str, service: psycopg.Connection, tmp_path: Path

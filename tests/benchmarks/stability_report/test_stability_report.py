@@ -94,7 +94,7 @@ class TestOneRun:
 @pytest.fixture(scope="module")
 def several(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
     """One that gets slower and grows; one in which nothing was done or watched; one that stalled and lost a
-    message; one that is not shown in detail; and one that is not whole."""
+    message; one that is not shown in detail; and one that is not complete."""
     path = tmp_path_factory.mktemp("several") / "out"
     directory = make_experiment(path, repetitions=5, settings=LONG)
     slower, empty, lost, more, _ = directory.runs
@@ -133,7 +133,7 @@ class TestSeveralRuns:
     def test_tables_without_rows_are_no_failure(self, several: Report) -> None:
         assert figures(several, "0002-latencies") == []
         assert figures(several, "0002-tiers") == []
-        assert "There is nothing of this kind." in several.as_html()
+        assert "No data." in several.as_html()
 
     def test_an_audit_that_was_not_clean_stands_first(self, several: Report) -> None:
         assert several.findings[0].tone == "bad"
@@ -175,5 +175,5 @@ class TestRefusals:
         directory = finished(tmp_path / "out")
         file = directory.run_directory(directory.runs[0]) / "waits.parquet"
         pq.write_table(pa.table({"since_s": [1.0]}), file)
-        with pytest.raises(RunsError, match=r"waits\.parquet has no backend_type, state"):
+        with pytest.raises(RunsError, match=r"waits\.parquet lacks backend_type, state"):
             stability_report(spark, open_runs(tmp_path / "out"), Limits())

@@ -101,7 +101,7 @@ class TestRuns:
     def test_too_short_a_run_is_no_verdict(self) -> None:
         verdict = verdict_of([assess(Trend(5, 1000.0))], QUIET, Limits())
         assert verdict.outcome is Outcome.UNDECIDED
-        assert "has 5 intervals, and a test needs 10" in verdict.sentence()
+        assert "has 5 intervals, but a test needs 10" in verdict.sentence()
 
     def test_what_is_only_shown_has_no_say(self) -> None:
         shown = drift_of(SHOWN, trend(0.5, 0.7, 0.9, 0.001), COUNTED_S, 1.0, 0.1)

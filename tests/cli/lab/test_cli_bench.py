@@ -24,7 +24,7 @@ def test_a_bad_experiment_is_told_in_a_line(bare_telesto: CommandLine, tmp_path:
 def test_a_directory_of_something_else_is_told(bare_telesto: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     said = bare_telesto.error(2, "bench", "run", "quick", "--out", str(tmp_path))
-    assert "is no directory of an experiment" in said
+    assert "is not the directory of an experiment" in said
     assert (tmp_path / "notes.txt").exists()
     for command in ("show", "database"):
         assert "experiment.json" in bare_telesto.error(2, "bench", command, str(tmp_path))

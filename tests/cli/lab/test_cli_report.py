@@ -58,7 +58,7 @@ class TestStability:
     def test_what_is_no_experiment_is_said_so(self, bare_telesto: CommandLine) -> None:
         (bare_telesto.home / "folder").mkdir()
         said = bare_telesto.error(2, "report", "stability", "folder", "--out", "report")
-        assert "folder is no directory of an experiment" in said
+        assert "folder is not the directory of an experiment" in said
         assert not (bare_telesto.home / "report").exists()
 
     def test_the_place_is_looked_at_first(self, bare_telesto: CommandLine) -> None:
@@ -158,7 +158,7 @@ def test_runs_that_are_not_there_are_said_so_before_spark_starts(
 @pytest.mark.parametrize("kind", ["scalability", "factorial"])
 def test_what_holds_no_experiment_is_said_so(bare_telesto: CommandLine, kind: str) -> None:
     (bare_telesto.home / "runs").mkdir()
-    assert "is no directory of an experiment" in bare_telesto.error(
+    assert "is not the directory of an experiment" in bare_telesto.error(
         2, "report", kind, "runs", "--out", "report"
     )
     assert not (bare_telesto.home / "report").exists()
