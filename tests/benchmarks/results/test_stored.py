@@ -62,5 +62,5 @@ async def test_planted_faults_in_the_tables_are_found(
     assert found.examples == (put[7], put[3])
 
     await connection.execute(SHORTEN, first, put[0].to_bytes(8))
-    with pytest.raises(ValueError, match="not of the benchmarks"):
+    with pytest.raises(ValueError, match="the benchmarks did not put"):
         await audit()

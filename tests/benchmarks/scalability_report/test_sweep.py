@@ -151,7 +151,7 @@ class TestSweeps:
         factors = {"clients": [2, 4], "delivery": ["once", "fast"]}
         sweeps, said = self.sweeps(spark, tmp_path, factors=factors)
         assert [sweep.name for sweep in sweeps] == ["clients (delivery = once)", "clients (delivery = fast)"]
-        assert said == ["delivery has levels that are no numbers: it has no curve of its own."]
+        assert said == ["delivery has levels that are not numbers, so it has no curve."]
 
     def test_a_broken_off_experiment_has_fewer_levels(self, spark: SparkSession, tmp_path: Path) -> None:
         sweeps, _ = self.sweeps(

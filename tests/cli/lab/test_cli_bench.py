@@ -15,7 +15,7 @@ def test_lists_the_ready_experiments(bare_telesto: CommandLine) -> None:
 
 def test_a_bad_experiment_is_told_in_a_line(bare_telesto: CommandLine, tmp_path: Path) -> None:
     out = ("--out", str(tmp_path / "out"))
-    assert "no ready experiment of that name" in bare_telesto.error(2, "bench", "run", "nowhere", *out)
+    assert "no built-in experiment of that name" in bare_telesto.error(2, "bench", "run", "nowhere", *out)
     said = bare_telesto.error(2, "bench", "run", "quick", *out, "--set", "customers=3")
     assert "no such setting" in said
     assert not (tmp_path / "out").exists()
