@@ -1,6 +1,6 @@
 """The code that measures Telesto and reports on it.
 
-`telesto bench` and `telesto report` consist of these rooms. A room may import those named before it, and
+`telesto bench` and `telesto report` consist of these subpackages. Each may import those named before it, and
 import-linter enforces that. Begin with ``harness``, or with ``service_report``.
 
 load: processes that generate load, and their records. results, tiers: figures and audits from the records;

@@ -98,7 +98,7 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """M/M/m: random arrivals, exponential service, `servers` servers, unlimited room (Jain, section 31.3).
+    """M/M/m: random arrivals, exponential service, `servers` servers, unlimited space (Jain, section 31.3).
 
     Attributes:
         arrivals_per_s: λ.

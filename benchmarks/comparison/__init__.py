@@ -1,6 +1,6 @@
 """The same work for Telesto and other message queues, interleaved, on one machine: `telesto bench peers`.
 
-This room imports `peers` for the systems, `load` for processes and records, `results` for the audit and
+It imports `peers` for the systems, `load` for processes and records, `results` for the audit and
 ratios, and `tiers` for processor time.
 
 Begin with `compare`: it starts the servers, runs the work and audits each run. `catalog` lists the peers and

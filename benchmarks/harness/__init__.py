@@ -1,7 +1,7 @@
 """Experiments: factors and levels, unattended runs that can be resumed, and their files.
 
-This room starts the tiers, puts load on them with processes of `load`, and passes the records to `results`.
-It may import these three rooms, and no report.
+It starts the tiers, puts load on them with processes of `load`, and passes the records to `results`.
+It may import these three subpackages, and no report.
 
 Begin with `execution`, which runs an experiment. `one_run` measures one run: `preparation` gives clients
 their roles and creates their queues, `sampling` samples the tiers every second. `experiment` defines

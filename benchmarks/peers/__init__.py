@@ -1,6 +1,6 @@
 """Other message queues, and Telesto, each as a server, a queue, and clients that put and consume.
 
-This room imports `tiers` for Telesto's own servers, and the database package for accounts and PostgreSQL.
+It imports `tiers` for Telesto's own servers, and the database package for accounts and PostgreSQL.
 What only a server needs is imported when it starts, so that processes that generate load import only a
 client.
 

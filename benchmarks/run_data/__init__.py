@@ -1,6 +1,6 @@
 """The runs of an experiment, read with Spark.
 
-This room imports `harness` and `results` for the files of a run, `spark` for its errors, `pages` for
+It imports `harness` and `results` for the files of a run, `spark` for its errors, `pages` for
 findings.
 
 Begin with `runs`: which runs are complete, their results, and their tables. `timeline` cuts off warm-up and

@@ -1,6 +1,6 @@
 """Spark: a session, and the tables of a service's database as data frames.
 
-This room imports the database package for the URL and the schema, and no other room. `errors` can be imported
+It imports the database package for the URL and the schema, and no other subpackage. `errors` can be imported
 without Spark.
 
 Begin with `session`, which finds Java and the driver and starts Spark, and `reading`, which reads tables over

@@ -265,7 +265,7 @@ def _shade(axes: Axes, line: Timeline) -> None:
 
 
 def _from_zero(axes: Axes) -> None:
-    """Begin at 0, and leave some room above a nearly flat curve."""
+    """Begin at 0, and leave some space above a nearly flat curve."""
     axes.set_ylim(0, axes.get_ylim()[1] * 1.06)
 
 

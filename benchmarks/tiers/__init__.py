@@ -1,6 +1,6 @@
 """The measured tiers, and the machine that they run on.
 
-This room imports the database package, for an embedded PostgreSQL with the schema, and nothing else of
+It imports the database package, for an embedded PostgreSQL with the schema, and nothing else of
 Telesto: middlewares are processes.
 
 Begin with `service`, which starts PostgreSQL and middlewares and creates a database for each run of an

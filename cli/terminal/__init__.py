@@ -1,4 +1,4 @@
 """What a command has to do with its terminal: output, input, questions, progress, signals, exit codes.
 
-It imports no other room. Begin with `output` and `interrupts`.
+It imports no other subpackage. Begin with `output` and `interrupts`.
 """

@@ -1,4 +1,4 @@
-"""The command line, and a service for it. The folders are its rooms; `common` tests `terminal` too."""
+"""The command line, and a service for it. The folders are its subpackages; `common` tests `terminal` too."""
 
 from __future__ import annotations
 
