@@ -7,7 +7,6 @@ clients with a state. What more than one folder uses stands here.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ import pytest
 
 from fake_server import FakeServer
 from fake_service import FakeService
+from faults.waiting import wait_until
 from harness import Clock
 from real_service import start_middleware, stop_middleware
 from shells import LoopThread, Open, opening
@@ -89,10 +89,7 @@ class RealService:
 
     def wait_for_consumers(self, count: int) -> None:
         """Returns when so many consumers can be given messages, which is later than their rows are there."""
-        deadline = time.monotonic() + 30
-        while len(self._server.consumers) < count:
-            assert time.monotonic() < deadline, f"{len(self._server.consumers)} of {count} consumers came"
-            time.sleep(0.005)
+        wait_until(lambda: len(self._server.consumers) >= count)
 
     def restart(self) -> None:
         """Stops the middleware gracefully and starts another at the same address."""

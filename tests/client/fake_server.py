@@ -12,9 +12,12 @@ from typing import Any
 
 from fake_service import FakeConnection, FakeService
 from faults.service.listening import stop_listening
+from faults.waiting import wait_until
 
 #: What a test waits for takes no longer, on a very busy machine.
 PATIENCE_S = 30.0
+#: How often the service looks at the time.
+TICK_S = 0.005
 
 
 class _Served(asyncio.Protocol):
@@ -94,10 +97,7 @@ class FakeServer:
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Waits until something holds in the server."""
-        end = time.monotonic() + PATIENCE_S
-        while not self.do(condition):
-            assert time.monotonic() < end, "it never happens"
-            time.sleep(0.002)
+        wait_until(lambda: self.do(condition))
 
     @contextmanager
     def running(self) -> Iterator[FakeServer]:
@@ -129,6 +129,6 @@ class FakeServer:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(TICK_S)
             self.service.tick()
             self.flush()

@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pytest
+
 from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
 
 Open = Callable[..., Any]
@@ -170,6 +172,20 @@ class BlockedLeased:
 
 #: The bounds of each client.
 _OPTIONS: WeakKeyDictionary[Any, ClientOptions] = WeakKeyDictionary()
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    """The first argument of each call of a method, once it is over, from now on."""
+    arguments: list[Any] = []
+    method = getattr(owner, name)
+
+    def call_and_note(self: Any, argument: Any, *rest: Any) -> Any:
+        result = method(self, argument, *rest)
+        arguments.append(argument)
+        return result
+
+    monkeypatch.setattr(owner, name, call_and_note)
+    return arguments
 
 
 def hurry(client: Any, **limits: float) -> None:

@@ -16,8 +16,8 @@ from .checkers.checker import Verdict
 from .checkers.consumer_checker import check_consumers
 from .clients.consumer import Settle, Take
 from .clients.history import Began, Ended, Event, Recorder
-from .service.processes import PATIENCE_S, Database
-from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left
+from .service.processes import Database
+from .workload import CLIENT_OPTIONS, Part, Size, Workload, register, rows_left_at_last
 
 _CONSUMERS = ("blocking", "cancelling", "slow", "untold", "handlers", "pool", "forwarding")
 #: Each consumer has one of them: the styles are uneven in number, so that each is in both in the end.
@@ -144,13 +144,7 @@ class ConsumerWork(Workload):
 
     async def leftovers(self, database: Database) -> list[str]:
         """No message, lease, partition or consumer is left."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while left := await rows_left(database, _TABLES):  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)  # a middleware clears up now and then
-        except TimeoutError:
-            return left
-        return []
+        return await rows_left_at_last(database, _TABLES)
 
     def check(self, events: Iterable[Event], bounds: Bounds) -> Verdict:
         """Each message was acknowledged once, and partitions have kept their order."""

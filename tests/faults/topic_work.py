@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
@@ -13,8 +12,8 @@ from .checkers.checker import Verdict
 from .checkers.topic_checker import check_topics
 from .clients.history import Began, Ended, Event, Recorder, Subscribed
 from .clients.subscriber import Call
-from .service.processes import PATIENCE_S, Database
-from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left
+from .service.processes import Database
+from .workload import CLIENT_OPTIONS, Part, Size, Workload, part_of, register, rows_left_at_last
 
 _TOPICS = ("news", "prices", "weather")
 _PUBLISHERS = ("blocking", "numbering", "asyncio")
@@ -103,13 +102,7 @@ class TopicWork(Workload):
 
     async def leftovers(self, database: Database) -> list[str]:
         """Once nobody subscribes any more nothing is stored."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while left := await rows_left(database, _TABLES):  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)  # a middleware reclaims now and then
-        except TimeoutError:
-            return left
-        return []
+        return await rows_left_at_last(database, _TABLES)
 
     def check(self, events: Iterable[Event], bounds: Bounds) -> Verdict:
         """Every subscriber got what it was owed, all in the same order, nothing twice."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 import os
 import struct
-from collections.abc import Callable
 from typing import Any
 
+from faults.waiting import PATIENCE_S as PATIENCE_S
+from faults.waiting import until as until
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packet import Packet
-
-#: No answer takes longer, or the test fails.
-PATIENCE_S = 60.0
 
 FULL = packets.ClientMode.FULL
 READ_ONLY = packets.ClientMode.READ_ONLY
@@ -206,16 +203,3 @@ def read(
 
 def frame(method_id: int, packet_id: int, payload: bytes) -> bytes:
     return struct.pack(">IHI", len(payload) + 6, method_id, packet_id) + payload
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Returns when a condition holds, which may be a coroutine function; the test fails if it never does."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            holds = condition()
-            if inspect.isawaitable(holds):
-                holds = await holds
-            if holds:
-                return
-            # What is watched gives no signal: let it go on, then look again.
-            await asyncio.sleep(0.001)

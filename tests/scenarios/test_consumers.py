@@ -225,6 +225,10 @@ def test_a_crash_at_the_fourth_of_five_leaves_three_done_and_two_to_the_other(
 # ---------------------------------------------------------------------------------- 8: a slow consumer
 
 
+#: Later than a queue allows that allows 100 ms.
+LATE_S = 0.15
+
+
 def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consumer_stays(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -239,7 +243,7 @@ def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consu
         acknowledge(leased for leased in firsts if leased.message.text == "b0")
         (late,) = (leased for leased in firsts if leased.message.text == "a0")
         for number in range(3):
-            time.sleep(0.15)  # it is slow: that is what the test is about
+            time.sleep(LATE_S)
             assert acknowledge([late]) == [f"a{number}"]
             if number < 2:
                 (late,) = take(slow, 1)

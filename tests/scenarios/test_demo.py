@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from faults.waiting import wait_until
 from started import STARTED
 
 COMMAND = [*STARTED, sys.executable, "-m", "telesto.cli.main", "demo", "--producers", "2", "--readers", "2"]
 TIMEOUT_S = 120.0
+#: A second signal comes while it cleans up.
+BETWEEN_SIGNALS_S = 0.1
 
 
 @pytest.fixture
@@ -107,7 +110,7 @@ def test_interrupted_it_leaves_nothing(scratch: Path, long_file: Path, number: s
     with _started(scratch, long_file) as demo:
         _wait_for_records(scratch)
         demo.send_signal(number)
-        time.sleep(0.1)
+        time.sleep(BETWEEN_SIGNALS_S)
         demo.send_signal(number)
         assert demo.wait(TIMEOUT_S) == 128 + number
     assert _processes_below(scratch) == []
@@ -120,10 +123,7 @@ def test_killed_it_leaves_no_process(long_file: Path) -> None:
         with _started(directory, long_file) as demo:
             _wait_for_records(directory)
             demo.kill()
-        deadline = time.monotonic() + TIMEOUT_S
-        while _processes_below(directory):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: not _processes_below(directory), TIMEOUT_S)
 
 
 @pytest.fixture
@@ -140,7 +140,6 @@ def _started(scratch: Path, file: Path) -> subprocess.Popen[bytes]:
 
 def _wait_for_records(scratch: Path) -> None:
     """Until lines are on their way: a reader has written records."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not any(path.stat().st_size for path in scratch.glob("telesto-demo-*/records-*")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(
+        lambda: any(path.stat().st_size for path in scratch.glob("telesto-demo-*/records-*")), TIMEOUT_S
+    )

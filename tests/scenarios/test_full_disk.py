@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from faults.waiting import wait_until
 from running import PATIENCE_S, SERVE, clean_environment
 from started import STARTED, end
 from telesto.client import ClientOptions, DeadlineExceededError, TelestoClient, TelestoError
@@ -163,21 +164,18 @@ def test_when_others_have_filled_the_disk_the_ballast_makes_space(disk: Path) ->
     data_dir = disk / "data"
     ballast = data_dir / "ballast"
     with service(data_dir) as told:
-        while not ballast.exists():
-            time.sleep(0.01)
+        wait_until(ballast.exists)
         fill(disk, "others", 230)
         queue_id, count = put_until_refused(told["url"], "filler")
         fill(disk, "more", 0)
-        while ballast.exists():
-            time.sleep(0.01)
+        wait_until(lambda: not ballast.exists())
         # PostgreSQL may have met the full disk and begun anew; nothing is lost by that.
         assert take_all(told["url"], queue_id) == count
         (disk / "more").unlink()
         (disk / "others").unlink()
         put_at_last(told["url"], queue_id)
         assert "is full; free space, or take messages out" in told["errors"].read_text()
-        while not ballast.exists():
-            time.sleep(0.01)
+        wait_until(ballast.exists)
 
 
 def test_a_server_is_started_on_a_full_disk_with_what_the_ballast_held(disk: Path) -> None:

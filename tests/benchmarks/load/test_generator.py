@@ -75,6 +75,10 @@ async def test_an_open_loop_counts_a_stall_in_every_request_that_fell_into_it(tm
     assert len(fell_into_it) >= STALL_S * RATE - 1 or recorder.unsent
 
 
+#: Far longer than the time from one request to the next.
+SLOW_S = 0.1
+
+
 async def test_places_are_bounded(tmp_path: Path) -> None:
     """With every place taken nothing more is sent, and what was not sent is counted."""
     under_way = most = 0
@@ -83,7 +87,7 @@ async def test_places_are_bounded(tmp_path: Path) -> None:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(SLOW_S)
         under_way -= 1
 
     plan = plan_of(tmp_path / "records", "putter", rate=1000.0, in_flight=3)

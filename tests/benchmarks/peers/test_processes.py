@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from faults.waiting import until
 from telesto.benchmarks.peers.interface import PeerUnavailableError
 from telesto.benchmarks.peers.processes import ServerProcess
 from telesto.benchmarks.tiers.usage import family_cpu_seconds
@@ -51,5 +51,4 @@ async def test_a_process_ends_with_everything_that_it_started(tmp_path: Path) ->
     assert family_cpu_seconds(process.pid) >= 0.0
     os.kill(process.pid, signal.SIGKILL)
     await process.stop()
-    while state_of(child) not in "ZX":  # noqa: ASYNC110 - nobody tells when another's child is gone
-        await asyncio.sleep(0.01)
+    await until(lambda: state_of(child) in "ZX")

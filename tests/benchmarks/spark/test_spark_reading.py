@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -13,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from faults.waiting import wait_until
 from telesto.benchmarks.spark import reading, snapshot
 from telesto.benchmarks.spark.errors import SnapshotEndedError, SourceError
 from telesto.benchmarks.spark.failures import explained_failures
@@ -264,9 +264,7 @@ class TestHolding:
     def test_no_limit_of_the_role_ends_it(self, database_url: str, writer: psycopg.Connection) -> None:
         url = f"{database_url}?options=-c%20idle_in_transaction_session_timeout%3D1ms"
         with held_snapshot(url, [MOVING], ignore) as held:
-            deadline = time.monotonic() + WAIT_S
-            while not writer.execute(IDLE_FOR_LONG, (snapshot.APPLICATION,)).fetchone():
-                assert time.monotonic() < deadline
+            wait_until(lambda: writer.execute(IDLE_FOR_LONG, (snapshot.APPLICATION,)).fetchone())
             held.check()
 
     def test_nothing_is_held_afterwards(self, database_url: str, writer: psycopg.Connection) -> None:

@@ -6,7 +6,6 @@ import json
 import random
 import re
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from faults.waiting import wait_until
 from telesto.benchmarks.spark.archive import CHECKPOINT, add_to_archive
 from telesto.benchmarks.spark.errors import ReportError, SourceError
 from telesto.benchmarks.spark.stream import ROWS, HistoryReader, settle
@@ -51,12 +51,10 @@ def others_are_over(database_url: str) -> None:
     Tests that run at the same time have databases of their own, but one server, whose transactions are
     counted together: one of theirs that is open holds the stream back, as it should.
     """
-    deadline = time.monotonic() + 120
     with psycopg.connect(database_url, autocommit=True) as connection:
         number = scalar(connection, "SELECT pg_current_xact_id()::text::bigint")
-        while scalar(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint") <= number:
-            assert time.monotonic() < deadline, "some transaction on the server does not end"
-            time.sleep(0.02)
+        oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+        wait_until(lambda: scalar(connection, oldest) > number, 120)
 
 
 class Stream:

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import termios
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
+from faults.waiting import wait_until
 
 # Together more than a pipe holds (64 KiB), so that writing them blocks.
 LINE = b"x" * 1000
@@ -50,13 +50,14 @@ def _blocked_get(
 
 
 def _wait_until_full(reading: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
     waiting = bytearray(4)
-    while int.from_bytes(waiting, "little") < PIPE_BYTES - len(LINE):
+
+    def full() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
         fcntl.ioctl(reading, termios.FIONREAD, waiting)
+        return int.from_bytes(waiting, "little") >= PIPE_BYTES - len(LINE)
+
+    wait_until(full, TIMEOUT_S)
 
 
 def _read_all(descriptor: int) -> bytes:
@@ -151,10 +152,8 @@ def test_killed_run_leaves_no_record(telesto: CommandLine, queue: str) -> None:
     """The record of a killed run is used once; those of orderly runs are gone."""
     records = telesto.home / "state" / "telesto" / "clients"
     with telesto.started("get", queue, "--follow") as process:
-        deadline = time.monotonic() + TIMEOUT_S
         # One whose name begins with a dot is about to be made, and belongs to no client yet.
-        while not list(records.glob("[!.]*")) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: list(records.glob("[!.]*")), TIMEOUT_S)
         assert len(list(records.glob("*"))) == 1
         process.kill()
         process.wait(TIMEOUT_S)

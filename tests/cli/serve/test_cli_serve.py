@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
+from faults.waiting import wait_until
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
@@ -88,8 +89,8 @@ def test_sigterm_while_postgresql_starts_ends_it_too(bare_telesto: CommandLine, 
         # An empty directory has everything made in it too, which takes its time.
         assert process.stderr is not None
         assert process.stderr.readline().startswith(b"creating a PostgreSQL database")
-        while not (pid_files := list(data_dir.glob("**/postmaster.pid"))) and process.poll() is None:
-            time.sleep(0.01)
+        wait_until(lambda: list(data_dir.glob("**/postmaster.pid")) or process.poll() is not None)
+        pid_files = list(data_dir.glob("**/postmaster.pid"))
         process.terminate()
         assert process.wait(TIMEOUT_S) in (0, 143)
     assert [path for path in pid_files if path.exists()] == []

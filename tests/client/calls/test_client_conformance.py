@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from shells import Open
+from faults.waiting import wait_until
+from shells import Open, noted
 from telesto.client import (
     ClientClosedError,
     ClientMode,
@@ -30,6 +31,7 @@ from telesto.client import (
     ReadMode,
     SessionFencedError,
 )
+from telesto.client.connection.link import Link
 from telesto.client.session.session import Session
 
 Connect = Callable[..., Any]
@@ -470,13 +472,13 @@ def test_put_many_tells_what_came_before_the_client_was_closed(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions: list[Session] = []
-    connect = Session.connect
+    link_up = Session.link_up
 
-    def connect_and_note(session: Session, identity: Any) -> Any:
+    def note(session: Session, address: Any) -> Any:
         sessions.append(session)
-        return connect(session, identity)
+        return link_up(session, address)
 
-    monkeypatch.setattr(Session, "connect", connect_and_note)
+    monkeypatch.setattr(Session, "link_up", note)
     client = connected(options=ClientOptions(put_batch_messages=1, put_batches_in_flight=1))
     queue_id = client.create_queue("orders").queue_id
 
@@ -581,11 +583,12 @@ def test_reading_a_missing_queue(client: Any, queue_id: int) -> None:
 
 
 def test_a_waiting_read_hears_that_its_queue_is_deleted(
-    client: Any, connected: Connect, queue_id: int
+    client: Any, connected: Connect, queue_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=60))
     other = connected()
-    time.sleep(0.05)
+    sent = noted(monkeypatch, Link, "send")
+    wait = in_background(lambda: client.retrieve_message(queue_id, timeout=60))
+    wait_until(lambda: sent)
     other.delete_queue(queue_id)
     assert isinstance(wait(), QueueNotExistingError)
 

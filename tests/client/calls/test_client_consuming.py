@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from faults.waiting import wait_until
 from telesto.client import (
     AsyncTelestoClient,
     ClientClosedError,
@@ -489,12 +490,8 @@ def test_what_a_handler_fails_on_comes_again_in_order(
 
 def wait_for_leases(client: Any, messages: list[PutResult]) -> None:
     """Waits until consumers have the messages: one that has none is read before those that come back."""
-    end = time.monotonic() + 60
-    while any(
-        client.message_history(message.message_id).state is not MessageState.LEASED for message in messages
-    ):
-        assert time.monotonic() < end, "not all are leased"
-        time.sleep(0.01)
+    ids = [message.message_id for message in messages]
+    wait_until(lambda: all(client.message_history(each).state is MessageState.LEASED for each in ids))
 
 
 def in_queue(client: Any, queue_id: int, count: int) -> list[tuple[bytes, int]]:
@@ -755,9 +752,12 @@ def test_settings_of_slow_and_failing_consumers(client: Any) -> None:
             client.update_queue(usual, **wrong)
 
 
+#: Later than a queue allows that allows a millisecond.
+LATE_S = 0.005
+
+
 def answer_late(leased: Any) -> None:
-    """Answers later than queues allow that allow a millisecond."""
-    time.sleep(0.005)
+    time.sleep(LATE_S)
     leased.ack()
 
 
@@ -805,10 +805,10 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
             # The others come once all is with the pool.
             client.update_queue(queue_id, late_limit=0)
             others.__enter__()
-            time.sleep(0.005)
+            time.sleep(LATE_S)
         else:
-            while not real_service.query("SELECT 1 FROM telesto.keyed_messages HAVING count(*) = 3"):
-                pass
+            all_back = "SELECT 1 FROM telesto.keyed_messages HAVING count(*) = 3"
+            wait_until(lambda: real_service.query(all_back))
             gone.set()
 
     client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(5)])

@@ -266,6 +266,10 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
     assert seen == [b"first"]
 
 
+#: How long a thread takes to end.
+SLOW_END_S = 0.5
+
+
 def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
     real_service_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +277,7 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
     ended = Consumer.ended
 
     def ended_late(self: Consumer, leased: Any) -> None:
-        time.sleep(0.5)  # the thread is slow to end
+        time.sleep(SLOW_END_S)
         ended(self, leased)
 
     pools = pools_that_run(monkeypatch)

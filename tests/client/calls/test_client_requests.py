@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from faults.waiting import wait_until
 from telesto.client import ClientOptions, Queue, QueueNotExistingError
 from telesto.client.io import shared
 from telesto.client.session.session import Session
@@ -206,10 +206,7 @@ def responses(real_service: Any) -> list[Any]:
 
 def until_empty(client: Any, queue_id: int) -> None:
     """Returns when the queue holds nothing, which the service sees to by itself."""
-    deadline = time.monotonic() + PATIENCE_S
-    while client.queue_statistics(queue_id).depth:
-        assert time.monotonic() < deadline, "something stays in the queue"
-        time.sleep(0.01)
+    wait_until(lambda: not client.queue_statistics(queue_id).depth)
 
 
 def test_a_request_that_nobody_took_in_time_is_not_handled(
@@ -255,11 +252,8 @@ def test_the_response_of_a_server_expires_also_when_its_request_has_no_limit(
     asker = connected("asker")
     asker.put_message(queue_id, b"x", context=5)
     server = Server(connected("server"), queue_id, lambda request: repr(request.expires_in).encode())
-    deadline = time.monotonic() + PATIENCE_S
-    while not (lives := responses(real_service)):
-        assert time.monotonic() < deadline, "no response came"
-        time.sleep(0.01)
-    assert lives == [shared.RESPONSE_LIFE]
+    wait_until(lambda: responses(real_service))
+    assert responses(real_service) == [shared.RESPONSE_LIFE]
     assert asker.retrieve_message(queue_id, timeout=0).body == b"None"
     server.stop()
 

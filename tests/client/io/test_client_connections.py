@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer
-from shells import Open, hurry
+from faults.waiting import wait_until
+from shells import Open, hurry, noted
 from telesto.client import (
     ClientClosedError,
     ClientInterruptedError,
@@ -81,13 +82,6 @@ def dead_port() -> Iterator[int]:
         yield sock.getsockname()[1]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "it never happens"
-        time.sleep(0.002)
-
-
 def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
     def put() -> None:
         server.service.put(999, queue_id, NewMessage(5, 0, body, None))
@@ -130,14 +124,7 @@ def test_the_first_connection_waits_for_the_service(
     """It waits as long as a call does, not only for as many attempts as a request has."""
     options = ClientOptions(max_tries=1, backoff_initial=0.001, backoff_max=0.01)
     client = open_client(f"telesto://127.0.0.1:{dead_port}", options)
-    failed: list[Any] = []
-    attempt_failed = Session.attempt_failed
-
-    def note(session: Session, error: Any) -> None:
-        failed.append(error)
-        attempt_failed(session, error)
-
-    monkeypatch.setattr(Session, "attempt_failed", note)
+    failed = noted(monkeypatch, Session, "attempt_failed")
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
         wait_until(lambda: len(failed) > 10)
@@ -201,14 +188,7 @@ def test_a_consumer_that_is_stopped_does_not_wait_to_join(
     client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000))
     client.connect(name="alice")
     consumer = client.consume(fake_server.service.add_queue("orders"))
-    sent: list[Any] = []
-    send = Link.send
-
-    def send_and_note(link: Link, call: Any, *rest: Any) -> None:
-        send(link, call, *rest)
-        sent.append(call)
-
-    monkeypatch.setattr(Link, "send", send_and_note)
+    sent = noted(monkeypatch, Link, "send")
     fake_server.deaf = True
     with ThreadPoolExecutor(1) as executor:
         getting = executor.submit(consumer.get, 1000)
@@ -291,13 +271,17 @@ def test_an_idle_client_confirms(client: Any, fake_server: FakeServer, queue_id:
     fake_server.wait_for(lambda: not service.operations and not service.deliveries)
 
 
+#: A client that nobody slows down has put its messages by then.
+DONE_BY_THEN_S = 0.1
+
+
 def test_a_slow_middleware_slows_the_client_down(client: Any, fake_server: FakeServer, queue_id: int) -> None:
     served = fake_server.do(lambda: list(fake_server.served))[0]
     fake_server.do(served.transport.pause_reading)
     bodies = [bytes(1_000_000)] * 30
     with ThreadPoolExecutor(1) as executor:
         putting = executor.submit(client.put_many, queue_id, bodies)
-        time.sleep(0.1)
+        time.sleep(DONE_BY_THEN_S)
         assert not putting.done()
         fake_server.do(served.transport.resume_reading)
         results = putting.result(PATIENCE_S)
@@ -329,13 +313,16 @@ def test_closing_before_anything_was_done(open_client: Open, fake_server: FakeSe
     open_client(fake_server.url).close()
 
 
-def test_closing_a_client_that_cannot_connect(open_client: Open, dead_port: int) -> None:
+def test_closing_a_client_that_cannot_connect(
+    open_client: Open, dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = noted(monkeypatch, Session, "attempt_failed")
     client = open_client(
         f"telesto://127.0.0.1:{dead_port}", ClientOptions(backoff_initial=30, backoff_max=30)
     )
     with ThreadPoolExecutor(1) as executor:
         connecting = executor.submit(client.connect, name="alice")
-        time.sleep(0.05)
+        wait_until(lambda: failed)
         client.close()
         assert isinstance(connecting.exception(PATIENCE_S), ClientClosedError)
 

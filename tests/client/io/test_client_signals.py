@@ -37,6 +37,8 @@ from telesto.client.io.driver import Driver
 #: How long a call may take that nothing holds up, on a very busy machine.
 PATIENCE_S = 30.0
 ROUNDS = 150
+#: The main thread, which has nothing else to do, waits by then.
+WAITS_BY_THEN_S = 0.3
 
 
 @contextmanager
@@ -336,7 +338,7 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
             assert begun.wait(PATIENCE_S)
             if moment != "working":
                 may_end.set()
-            time.sleep(0.3)  # the main thread waits by then
+            time.sleep(WAITS_BY_THEN_S)
             _thread.interrupt_main(signal.SIGUSR1)
             if moment != "working":
                 return stopped.wait(PATIENCE_S)

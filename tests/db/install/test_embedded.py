@@ -11,8 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from faults.waiting import wait_until
 from telesto.db.embedded import server as embedded
 from telesto.db.embedded.server import (
     BinariesMissingError,
@@ -65,13 +65,6 @@ def query(url: str, statement: str) -> Any:
 
 def state_of(server: EmbeddedServer) -> str:
     return str(query(server.url, "SELECT state FROM kept"))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def is_gone(pid: int) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .processes import PATIENCE_S, Middleware, addresses_of, with_addresses
+from ..waiting import until
+from .processes import Middleware, addresses_of, with_addresses
 from .proxy import Address, Proxy
 
 #: Short where the default would make a run wait for nothing but the time to pass.
@@ -105,14 +106,14 @@ class Site:
         """Says what the middleware still holds although nobody uses it any more; waits for it to go."""
         if not self.middleware.running:
             return [f"{self.name} has ended by itself"]
-        held = await self._held()
+
+        async def nothing() -> bool:
+            return not await self._held()
+
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while held:
-                    await asyncio.sleep(0.05)
-                    held = await self._held()
+            await until(nothing)
         except TimeoutError:
-            return [f"{self.name} still holds {held}"]
+            return [f"{self.name} still holds {await self._held()}"]
         return []
 
     async def _held(self) -> dict[str, float]:

@@ -22,6 +22,7 @@ import asyncpg
 from telesto.db import schema
 from telesto.db.embedded.server import EmbeddedServer
 
+from ..waiting import until
 from .proxy import Address
 
 #: A process that does not do what it is told within so long has failed, in seconds.
@@ -127,14 +128,13 @@ class Database(ABC):
         return len(pids)
 
     async def _until_ready(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    await self.execute("SELECT 1")
-                except (OSError, asyncpg.PostgresError):
-                    await asyncio.sleep(0.01)
-                else:
-                    return
+        async def ready() -> bool:
+            with suppress(OSError, asyncpg.PostgresError):
+                await self.execute("SELECT 1")
+                return True
+            return False
+
+        await until(ready)
 
     async def terminate_backends(self) -> int:
         """Ends the middlewares' server processes; returns how many were at work."""
@@ -202,8 +202,8 @@ class SingleServer(Database):
         ended = process_end(pid)
         os.kill(pid, signal.SIGQUIT)
         await asyncio.wait_for(ended, PATIENCE_S)
-        while self._server.running:  # noqa: ASYNC110 - its owner's thread notices a moment later
-            await asyncio.sleep(0.001)
+        # Its owner's thread notices a moment later.
+        await until(lambda: not self._server.running)
 
 
 def addresses_of(url: str) -> list[Address]:

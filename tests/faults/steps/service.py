@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -17,6 +17,7 @@ from telesto.db import schema
 
 from ..service.cluster import Cluster, Site
 from ..service.logs import middleware_complaints
+from ..waiting import until
 
 #: Nothing that a test waits for takes longer, or the test fails.
 PATIENCE_S = 60.0
@@ -76,7 +77,7 @@ class Service:
         """Returns when each middleware has given two signs of life from now on and knows the others."""
         for _ in range(2):
             now = await self.database.fetchval("SELECT clock_timestamp()")
-            await self.until(partial(self._all_alive_since, now))
+            await until(partial(self._all_alive_since, now))
 
     async def _all_alive_since(self, then: datetime) -> bool:
         count: int = await self.database.fetchval(
@@ -115,19 +116,12 @@ class Service:
 
     async def until_blocked(self) -> None:
         """Returns when a transaction waits for a lock."""
-        await self.until(
+        await until(
             lambda: self.database.fetchval(
                 "SELECT count(*) FROM pg_stat_activity "
                 "WHERE wait_event_type = 'Lock' AND datname = current_database()"
             )
         )
-
-    @staticmethod
-    async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-        """Returns when a condition holds of which nobody gives a signal."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not await condition():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from ..service.logs import middleware_complaints, warnings_of
 from ..service.pair import Pair
 from ..service.proxy import Direction
 from ..service.standby import Node
+from ..waiting import until
 from .service import PATIENCE_S, QUICK, read_now
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
@@ -113,13 +114,6 @@ class Scene:
 
     async def close(self) -> None:
         await asyncio.gather(*(client.close() for client in self._clients))
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-    """Returns when a condition holds of which nobody gives a signal."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -15,6 +15,7 @@ from telesto.middleware.common.settings import ServerSettings
 
 from ..service.cluster import SETTINGS as QUICK_SETTINGS
 from ..service.logs import middleware_complaints
+from ..waiting import until
 from .service import PATIENCE_S, Service, read_now, running
 
 pytestmark = pytest.mark.faults
@@ -66,12 +67,12 @@ async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Se
     session = putting.session
     async with service.locked("put_lock_key", put_to):
         put = asyncio.create_task(putting.put_message(put_to, b"once"))
-        await service.until(lambda: hanging(service, "put", "advisory"))
+        await until(lambda: hanging(service, "put", "advisory"))
         first.back.to_client.bytes_per_s = 200_000
         read = asyncio.create_task(reading.retrieve_message(read_from, timeout=PATIENCE_S))
-        await service.until(lambda: hanging(service, "take", "ClientWrite"))
+        await until(lambda: hanging(service, "take", "ClientWrite"))
         consume = asyncio.create_task(consuming.consume(consumed, credit=1).get())
-        await service.until(lambda: hanging(service, "claim", "ClientWrite"))
+        await until(lambda: hanging(service, "claim", "ClientWrite"))
         first.middleware.signal(signal.SIGSTOP)
         processes = await hanging(service, "put", "advisory")
         for link in ("take", "claim"):
@@ -88,7 +89,7 @@ async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Se
         assert await service.database.fetchval(THERE, processes) == 3
         assert putting.session == session
 
-        await service.until(lambda: has_moved(putting, session))
+        await until(lambda: has_moved(putting, session))
         assert await service.database.fetchval(THERE, processes[:1]) == 0
     await put
     leased = await asyncio.wait_for(consume, PATIENCE_S)

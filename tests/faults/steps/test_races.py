@@ -13,6 +13,7 @@ from telesto.protocol.errors import QueueFullError, QueueNotExistingError, Sessi
 
 from ..checkers.checker import Bounds, check
 from ..clients.history import DONE, REFUSED, Began, Ended, Event, PutBegan, PutEnded, ReadEnded, Taken
+from ..waiting import until
 from .service import PATIENCE_S, Service, read_now
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
@@ -87,7 +88,7 @@ async def parked(service: Service, count: int) -> None:
     async def are_parked() -> bool:
         return (await service.sites[0].middleware.figures())["waiting_reads"] == count
 
-    await service.until(are_parked)
+    await until(are_parked)
 
 
 async def test_a_queue_is_deleted_under_load(service: Service) -> None:
@@ -101,13 +102,13 @@ async def test_a_queue_is_deleted_under_load(service: Service) -> None:
         for index, client in enumerate(clients)
     ]
     waiting = asyncio.create_task(read_nothing(await service.client("selective", 1), queue_id, owner))
-    await service.until(lambda: service.messages(queue_id))
+    await until(lambda: service.messages(queue_id))
     await owner.delete_queue(queue_id)
     outcomes = await asyncio.wait_for(asyncio.gather(*loads), PATIENCE_S)
     await asyncio.wait_for(waiting, PATIENCE_S)
     acknowledged = sum(outcomes[:4])
     assert acknowledged >= sum(outcomes[4:8]) > 0
-    await service.until(lambda: all_gone(service, queue_id))
+    await until(lambda: all_gone(service, queue_id))
 
 
 async def put_until_gone(client: AsyncTelestoClient, queue_id: int) -> int:
@@ -154,7 +155,7 @@ async def test_a_queue_is_purged_under_load(service: Service) -> None:
     reading = [asyncio.create_task(take_until(stop, client, queue_id)) for client in clients[2:4]]
     purged = 0
     for _ in range(20):
-        await service.until(lambda: service.messages(queue_id))
+        await until(lambda: service.messages(queue_id))
         purged += await clients[4].purge_queue(queue_id)
     stop.set()
     put = sum(await asyncio.gather(*putting))

@@ -19,6 +19,7 @@ from telesto.protocol.errors import SessionFencedError
 
 from ..service.cluster import Site
 from ..service.processes import Process
+from ..waiting import until
 from .service import PATIENCE_S, Service, read_now
 
 pytestmark = [pytest.mark.faults, pytest.mark.asyncio(loop_scope="module")]
@@ -44,7 +45,7 @@ class Scene:
         async def nothing_unconfirmed() -> bool:
             return not await self.service.unconfirmed(self.client, self.observer)
 
-        await self.service.until(nothing_unconfirmed)
+        await until(nothing_unconfirmed)
 
     async def waiting_messages(self) -> int:
         return await self.service.messages(self.queue_id)
@@ -58,7 +59,7 @@ class Scene:
         async def has_moved() -> bool:
             return self.client.connected and self.client.session != session
 
-        await self.service.until(has_moved)
+        await until(has_moved)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -379,7 +380,7 @@ async def test_a_put_goes_where_the_database_is(scene: Scene, isolated: Site) ->
 
 async def test_a_waiting_read_goes_where_the_database_is(scene: Scene) -> None:
     read = asyncio.create_task(scene.client.retrieve_message(scene.queue_id))
-    await scene.service.until(lambda: one_waits(scene.first))
+    await scene.until(lambda: one_waits(scene.first))
     scene.first.back.refusing = True
     scene.first.back.cut()
     await scene.observer.put_message(scene.queue_id, b"once")

@@ -130,6 +130,10 @@ async def test_begin_is_answered_only_when_it_is_wrong(connect: Connect) -> None
 # ---------------------------------------------------------------------------------- time
 
 
+#: How often a client is heard, far below the leases.
+TALKS_EVERY_S = 0.02
+
+
 @contextlib.asynccontextmanager
 async def heard(wire: Wire) -> AsyncIterator[None]:
     """The client says something all the time."""
@@ -137,7 +141,7 @@ async def heard(wire: Wire) -> AsyncIterator[None]:
     async def talk() -> None:
         while True:
             await wire.ask(packets.Ping())
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(TALKS_EVERY_S)
 
     talking = asyncio.create_task(talk())
     try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from locks import locked
 from lost_answers import lose_answer
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
@@ -17,7 +17,6 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.database.disk import Disk
-from telesto.middleware.database.dsn import Connection
 from telesto.middleware.execution.batch_worker import PUT_AND_CLAIM, PutAndClaimExecutor
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.put import PutGroup
@@ -35,9 +34,9 @@ PUT, JOINT = 18, 29
 #: Where the slots of a claim stand among the latter, and whether it waits for locks.
 SLOTS, WAITS = 26, 28
 BUSY = -1
-#: The server process that waits for a lock of a queue.
-WAITING = """
-SELECT pid FROM pg_locks
+#: Ends the server process that waits for a lock of a queue.
+END_WAITING = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE NOT granted AND locktype = 'advisory'
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
@@ -284,14 +283,6 @@ async def member(server: MiddlewareServer, wire: Wire, queue_id: int) -> Member:
     return member
 
 
-@pytest.fixture
-async def other(database_url: str) -> AsyncIterator[Connection]:
-    """Another session of the database."""
-    connection = await asyncpg.connect(database_url)
-    yield connection
-    await connection.close()
-
-
 async def test_messages_reach_a_consumer_by_the_call_that_puts_them(
     server: MiddlewareServer, wire: Wire, queue_id: int, member: Member
 ) -> None:
@@ -328,25 +319,21 @@ async def test_what_consumers_have_no_credit_for_is_left_to_others(
 
 
 async def test_a_lock_that_a_reader_holds_holds_up_no_put(
-    wire: Wire, queue_id: int, member: Member, other: Connection
+    wire: Wire, queue_id: int, member: Member, database_url: str
 ) -> None:
-    async with other.transaction():
-        await other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key($1))", queue_id)
+    async with locked(database_url, queue_id, "take_lock_key"):
         await put_all(wire, queue_id, b"1")
         await put_all(wire, queue_id, b"2")
     assert await member.bodies(2) == [b"1", b"2"]
 
 
 async def test_a_connection_that_dies_in_the_call_loses_no_message(
-    wire: Wire, producer: Wire, queue_id: int, member: Member, other: Connection
+    wire: Wire, producer: Wire, queue_id: int, member: Member, database_url: str
 ) -> None:
     """The call waits for a lock that the test holds, so that it is under way when it is cut off."""
-    async with other.transaction():
-        await other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key($1))", queue_id)
+    async with locked(database_url, queue_id) as watcher:
         doubtful = producer.put(queue_id, body=b"lost")
-        while (pid := await other.fetchval(WAITING)) is None:
-            await other.execute("SELECT pg_sleep(0.01)")
-        await other.execute("SELECT pg_terminate_backend($1)", pid)
+        await until(lambda: watcher.fetchval(END_WAITING))
         assert isinstance(await doubtful, packets.Error)
     await wire.put_one(queue_id, body=b"next")
     assert await member.bodies(1) == [b"next"]

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,15 @@ def reserved_port() -> Iterator[int]:
 
 
 async def until_serving(port: int) -> Wire:
-    async with asyncio.timeout(START_S):
-        while True:
-            try:
-                return await Wire.open(("127.0.0.1", port))
-            except OSError:
-                await asyncio.sleep(0.05)
+    wires: list[Wire] = []
+
+    async def opened() -> bool:
+        with suppress(OSError):
+            wires.append(await Wire.open(("127.0.0.1", port)))
+        return bool(wires)
+
+    await until(opened, START_S)
+    return wires[0]
 
 
 async def test_a_process_serves_until_it_is_told_to_stop(database_url: str) -> None:
@@ -144,9 +147,7 @@ async def test_each_line_of_the_log_names_its_process_and_middleware(
         return [line["event"] for line in lines()].count("serving") == 3
 
     async with running(database_url, "--processes", "2", log=log, log_json=True) as (process, _):
-        async with asyncio.timeout(2 * START_S):
-            while not both_serve():  # noqa: ASYNC110 - others do it
-                await asyncio.sleep(0.05)
+        await until(both_serve, 2 * START_S)
         connection = await asyncpg.connect(database_url)
         living = await connection.fetch("SELECT middleware_id FROM telesto.middlewares")
         await connection.close()
