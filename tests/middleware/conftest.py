@@ -82,3 +82,21 @@ async def connect(start_middleware: StartMiddleware) -> AsyncIterator[Connect]:
     yield open_wire
     for wire in wires:
         await wire.close()
+
+
+@pytest.fixture
+async def server(start_middleware: StartMiddleware) -> MiddlewareServer:
+    """A middleware."""
+    return await start_middleware()
+
+
+@pytest.fixture
+async def wire(server: MiddlewareServer, connect: Connect) -> Wire:
+    """A new client of it."""
+    return await (await connect(server)).register()
+
+
+@pytest.fixture
+async def queue_id(wire: Wire) -> int:
+    """A new queue."""
+    return await wire.create_queue()

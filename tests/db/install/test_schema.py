@@ -18,7 +18,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from consumer_calls import Consuming
-from procedure_calls import BUSY, Calls, Element, Put
+from procedure_calls import BUSY, Calls, Client, Element, Put
 from telesto.db import schema
 from telesto.db.checks.findings import INVARIANTS
 from telesto.db.install import migrate
@@ -257,9 +257,9 @@ def test_an_installation_that_fails_changes_nothing(database_url: str) -> None:
     assert schema.current(database_url).up_to_date
 
 
-def test_a_function_is_replaced_under_running_sessions(calls: Calls, database_url: str) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_function_is_replaced_under_running_sessions(
+    calls: Calls, client: Client, queue: int, database_url: str
+) -> None:
     calls.put_bodies(client, queue, b"1")
     execute(database_url, "UPDATE telesto.installation SET checksum = ''")
     assert schema.upgrade(database_url).changed

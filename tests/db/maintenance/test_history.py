@@ -131,9 +131,8 @@ def now(calls: Calls) -> datetime:
     ids=["none", "default", "full"],
 )
 def test_a_confirmed_message_leaves_what_its_queue_keeps(
-    calls: Calls, settings: dict[str, str], kept: bool, body: bytes | None
+    calls: Calls, client: Client, settings: dict[str, str], kept: bool, body: bytes | None
 ) -> None:
-    client = calls.register()
     queue = calls.create_queue(client, **settings)
     (message_id,) = calls.put_bodies(client, queue, b"hello")
     read = calls.take_one(client, queue)
@@ -151,8 +150,7 @@ def test_days_that_cannot_be_kept_are_refused(calls: Calls, days: int) -> None:
         calls.create_queue(calls.register(), history_days=days)
 
 
-def test_the_setting_at_the_put_counts(calls: Calls) -> None:
-    client = calls.register()
+def test_the_setting_at_the_put_counts(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="none")
     (before,) = calls.put_bodies(client, queue, b"before")
     assert calls.numbered("update_queue", client, queue, Jsonb({"history": "full"}))["error"] is None
@@ -162,8 +160,7 @@ def test_the_setting_at_the_put_counts(calls: Calls) -> None:
     assert (endings(calls, before), endings(calls, after)) == ([], ["confirmed"])
 
 
-def test_queues_of_one_batch_keep_each_what_it_should(calls: Calls) -> None:
-    client = calls.register()
+def test_queues_of_one_batch_keep_each_what_it_should(calls: Calls, client: Client) -> None:
     queues = [calls.create_queue(client, history=history) for history in ("full", "none", "metadata")]
     (answer,) = calls.put([Put(client, [Element(queue, b"x") for queue in queues])])
     reads = calls.take([Read(client, queue) for queue in queues])
@@ -229,8 +226,7 @@ def test_nothing_is_known_of_an_unknown_message(calls: Calls) -> None:
     assert (row["error"], row["complete"]) == (MESSAGE_NOT_EXISTING, True)
 
 
-def test_only_the_named_queue_is_looked_in(calls: Calls) -> None:
-    client = calls.register()
+def test_only_the_named_queue_is_looked_in(calls: Calls, client: Client) -> None:
     queue, other = calls.create_queue(client), calls.create_queue(client)
     (message_id,) = calls.put_bodies(client, queue, b"x")
     assert show(calls, message_id, queue)[0]["state"] == "ready"
@@ -253,9 +249,7 @@ def test_a_message_is_found_wherever_it_waits(calls: Calls, receiver: bool) -> N
     assert [states(calls, message_id) for message_id in ids] == [["ready"]] * 6
 
 
-def test_a_search_that_was_cut_short_says_so(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_search_that_was_cut_short_says_so(calls: Calls, client: Client, queue: int) -> None:
     for _ in range(5):
         (message_id,) = calls.put_bodies(client, queue, b"x", receiver=calls.register().client_id)
     (row,) = show(calls, message_id, max_probes=2)
@@ -266,8 +260,7 @@ def test_a_search_that_was_cut_short_says_so(calls: Calls) -> None:
 # --- ways to end --------------------------------------------------------------------------------
 
 
-def test_a_delayed_message_is_told_until_when(calls: Calls) -> None:
-    client = calls.register()
+def test_a_delayed_message_is_told_until_when(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     message_id = put_through(calls, client, queue, delay_ms=3_600_000)
     (row,) = show(calls, message_id)
@@ -284,9 +277,8 @@ def test_a_delayed_message_is_told_until_when(calls: Calls) -> None:
 @pytest.mark.parametrize("delay_ms", [None, 3_600_000])
 @pytest.mark.parametrize("way", ["purged", "deleted"])
 def test_what_leaves_with_its_queue_or_by_a_purge_is_known(
-    calls: Calls, way: str, delay_ms: int | None
+    calls: Calls, client: Client, way: str, delay_ms: int | None
 ) -> None:
-    client = calls.register()
     queue = calls.create_queue(client, history="full")
     message_id = put_through(calls, client, queue, delay_ms=delay_ms, body=b"hello")
     if way == "purged":
@@ -299,8 +291,7 @@ def test_what_leaves_with_its_queue_or_by_a_purge_is_known(
 
 
 @pytest.mark.parametrize("bury", [False, True])
-def test_what_expired_is_known(calls: Calls, bury: bool) -> None:
-    client = calls.register()
+def test_what_expired_is_known(calls: Calls, client: Client, bury: bool) -> None:
     queue = calls.create_queue(client, bury_expired=bury)
     message_id = put_through(calls, client, queue, life_ms=1)
     consuming = Consuming(calls)
@@ -310,9 +301,7 @@ def test_what_expired_is_known(calls: Calls, bury: bool) -> None:
     assert show(calls, message_id)[0]["reason"] == ("expired" if bury else None)
 
 
-def test_a_read_without_a_record_is_known_as_such(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_read_without_a_record_is_known_as_such(calls: Calls, client: Client, queue: int) -> None:
     (message_id,) = calls.put_bodies(client, queue, b"x")
     take_through(calls, client, queue, number=0)
     (row,) = show(calls, message_id)
@@ -346,8 +335,7 @@ def test_what_a_deleted_client_had_comes_back(calls: Calls) -> None:
     assert states(calls, message_id) == ["returned", "ready"]
 
 
-def test_a_hand_over_that_nobody_confirmed_dies(calls: Calls) -> None:
-    client = calls.register()
+def test_a_hand_over_that_nobody_confirmed_dies(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     message_id = put_through(calls, client, queue)
     take_through(calls, client, queue)
@@ -360,9 +348,7 @@ def test_a_hand_over_that_nobody_confirmed_dies(calls: Calls) -> None:
     assert (rows[0]["body"], rows[0]["number"]) == (b"body", 2)
 
 
-def test_a_put_that_confirms_a_read_ends_the_message(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_put_that_confirms_a_read_ends_the_message(calls: Calls, client: Client, queue: int) -> None:
     (message_id,) = calls.put_bodies(client, queue, b"x")
     read = calls.take_one(client, queue)
     calls.put([Put(client, [Element(queue)])], [(client.client_id, client.session, read.number)])
@@ -527,8 +513,7 @@ def claim_all(consuming: Consuming, consumer: Any, count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ["deleted", "expired", "dead"])
-def test_messages_of_partitions_that_nobody_got_are_known(calls: Calls, way: str) -> None:
-    client = calls.register()
+def test_messages_of_partitions_that_nobody_got_are_known(calls: Calls, client: Client, way: str) -> None:
     queue = calls.create_queue(client, history="full", bury_expired=way == "dead")
     consuming = Consuming(calls)
     message_id = put_through(
@@ -545,8 +530,7 @@ def test_messages_of_partitions_that_nobody_got_are_known(calls: Calls, way: str
     assert (rows[0]["body"], rows[0]["put_through"]) == (b"hello", MIDDLEWARE)
 
 
-def test_messages_of_partitions_from_sql_are_kept_as_their_queue_says(calls: Calls) -> None:
-    client = calls.register()
+def test_messages_of_partitions_from_sql_are_kept_as_their_queue_says(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     statement = "SELECT telesto.put_message(%s, %s, 'hello', partition_key => 'p')"
     calls.scalar(statement, client.client_id, queue)
@@ -575,8 +559,7 @@ def test_messages_from_and_to_sql_are_known(calls: Calls) -> None:
     assert (row["client_id"], row["handed_over_through"]) == (reader.client_id, None)
 
 
-def test_delayed_messages_from_sql_are_kept_as_their_queue_says(calls: Calls) -> None:
-    client = calls.register()
+def test_delayed_messages_from_sql_are_kept_as_their_queue_says(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     statement = "SELECT telesto.put_message(%s, %s, 'hello', delay_ms => 3600000)"
     calls.scalar(statement, client.client_id, queue)
@@ -599,8 +582,7 @@ def test_a_body_for_one_client_is_shown_to_it_and_to_the_sender_only(calls: Call
     assert (row["state"], row["body"]) == ("confirmed", None)
 
 
-def test_a_body_that_does_not_fit_is_left_out(calls: Calls) -> None:
-    client = calls.register()
+def test_a_body_that_does_not_fit_is_left_out(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     (message_id,) = calls.put_bodies(client, queue, b"x" * 100)
     read = calls.take_one(client, queue)
@@ -609,9 +591,7 @@ def test_a_body_that_does_not_fit_is_left_out(calls: Calls) -> None:
     assert show(calls, message_id, max_bytes=100)[0]["body"] == b"x" * 100
 
 
-def test_of_many_records_the_latest_are_shown(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_of_many_records_the_latest_are_shown(calls: Calls, client: Client, queue: int) -> None:
     (message_id,) = calls.put_bodies(client, queue, b"x")
     for _ in range(4):
         read = calls.take_one(client, queue)
@@ -627,9 +607,9 @@ def test_of_many_records_the_latest_are_shown(calls: Calls) -> None:
 # --- partitions ---------------------------------------------------------------------------------
 
 
-def test_what_ends_before_the_first_turn_of_the_job_is_kept(calls: Calls, now: datetime) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_what_ends_before_the_first_turn_of_the_job_is_kept(
+    calls: Calls, client: Client, queue: int, now: datetime
+) -> None:
     assert partition_days(calls) == [date(2000, 1, 1)]
     message_id = confirmed(calls, client, queue)
     for days in range(9):
@@ -648,9 +628,8 @@ def confirmed(calls: Calls, client: Client, queue: int) -> int:
 
 @pytest.mark.parametrize("days", [1, 7, 30])
 def test_rows_go_with_their_partition_after_the_days_and_not_before(
-    calls: Calls, now: datetime, days: int
+    calls: Calls, client: Client, now: datetime, days: int
 ) -> None:
-    client = calls.register()
     queue = calls.create_queue(client, history_days=days)
     sweep(calls, now)
     message_id = confirmed(calls, client, queue)
@@ -674,8 +653,7 @@ def test_rows_are_dropped_and_never_deleted(calls: Calls, now: datetime) -> None
         assert "DELETE FROM telesto.history " not in source["prosrc"]
 
 
-def test_midnight_passes_between_two_messages(calls: Calls, now: datetime) -> None:
-    client = calls.register()
+def test_midnight_passes_between_two_messages(calls: Calls, client: Client, now: datetime) -> None:
     queue = calls.create_queue(client, history_days=1)
     sweep(calls, now)
     yesterday_days = partition_days(calls)
@@ -695,10 +673,8 @@ def test_midnight_passes_between_two_messages(calls: Calls, now: datetime) -> No
 
 
 def test_partitions_that_are_missing_after_a_long_rest_are_made_and_lose_nothing(
-    calls: Calls, now: datetime
+    calls: Calls, client: Client, queue: int, now: datetime
 ) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
     sweep(calls, now - 60 * DAY)
     assert max(partition_days(calls)) < now.date()
     message_id = confirmed(calls, client, queue)
@@ -716,11 +692,9 @@ def test_partitions_that_are_missing_after_a_long_rest_are_made_and_lose_nothing
 
 
 def test_a_partition_that_takes_what_has_none_of_its_own_stays(
-    calls: Calls, other: psycopg.Connection, now: datetime
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection, now: datetime
 ) -> None:
     """The job cannot make partitions while another one alters the table; it must not drop the last either."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     sweep(calls, now - 60 * DAY)
     message_id = confirmed(calls, client, queue)
     other.execute("LOCK TABLE ONLY telesto.history IN SHARE UPDATE EXCLUSIVE MODE")
@@ -751,9 +725,8 @@ def test_two_middlewares_run_the_job_at_once(
 
 
 def test_a_reader_of_old_history_stops_neither_the_job_nor_messages(
-    calls: Calls, other: psycopg.Connection, now: datetime
+    calls: Calls, client: Client, other: psycopg.Connection, now: datetime
 ) -> None:
-    client = calls.register()
     queue = calls.create_queue(client, history_days=1)
     sweep(calls, now)
     message_id = confirmed(calls, client, queue)
@@ -772,9 +745,8 @@ def test_a_reader_of_old_history_stops_neither_the_job_nor_messages(
 
 
 def test_a_reader_of_a_partition_alone_does_not_make_the_job_wait(
-    calls: Calls, other: psycopg.Connection, now: datetime
+    calls: Calls, client: Client, other: psycopg.Connection, now: datetime
 ) -> None:
-    client = calls.register()
     calls.create_queue(client, history_days=1)
     sweep(calls, now)
     due = datetime.combine(now.date() + 2 * DAY, datetime.min.time(), UTC)
@@ -791,9 +763,9 @@ def test_a_reader_of_a_partition_alone_does_not_make_the_job_wait(
     assert due.date() not in partition_days(calls)
 
 
-def test_a_longer_time_is_kept_from_the_change_on(calls: Calls, now: datetime) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_longer_time_is_kept_from_the_change_on(
+    calls: Calls, client: Client, queue: int, now: datetime
+) -> None:
     sweep(calls, now)
     assert calls.numbered("update_queue", client, queue, Jsonb({"history_days": 90}))["error"] is None
     message_id = confirmed(calls, client, queue)
@@ -814,11 +786,9 @@ def test_names_of_middlewares_go_when_no_history_speaks_of_them(calls: Calls, no
 
 
 def test_all_rows_can_be_read_once_by_their_transactions(
-    calls: Calls, open_calls: Open, other: psycopg.Connection
+    calls: Calls, client: Client, queue: int, open_calls: Open, other: psycopg.Connection
 ) -> None:
     """A row whose transaction commits late is not missed by who reads from one horizon to the next."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     horizon = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
     rows = "SELECT message_id FROM telesto.history WHERE transaction_id >= %s AND transaction_id < %s"
     from_start = calls.scalar(horizon)

@@ -72,10 +72,9 @@ def now(calls: Calls) -> datetime:
 
 
 def test_days_are_noted_by_a_later_transaction_than_makes_their_partitions(
-    calls: Calls, now: datetime
+    calls: Calls, client: Client, now: datetime
 ) -> None:
     """What a commit shows is seen a moment before others are told to forget what they know of a table."""
-    client = calls.register()
     for days in (7, 30, 200):
         calls.create_queue(client, history_days=days)
         turns(calls, now)
@@ -118,11 +117,9 @@ def test_days_are_not_noted_before_who_makes_partitions_has_told_all(
 
 
 def test_reads_of_an_open_transaction_find_the_partitions_that_were_made_meanwhile(
-    calls: Calls, other: psycopg.Connection, now: datetime
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection, now: datetime
 ) -> None:
     """It holds all locks that it needs, so taking them again tells it nothing."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     ids = calls.put_bodies(client, queue, b"x", b"x", b"x")
     other.execute(READ.encode(), (client.client_id, queue))
     for later in (0, 1):
@@ -135,10 +132,8 @@ def test_reads_of_an_open_transaction_find_the_partitions_that_were_made_meanwhi
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 def test_acknowledgements_of_an_open_transaction_find_the_partitions_that_were_made_meanwhile(
-    calls: Calls, other: psycopg.Connection, now: datetime, isolation: str
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection, now: datetime, isolation: str
 ) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
     ids = calls.put_bodies(client, queue, b"x", b"x", b"x")
     consuming = Consuming(calls)
     consumer = consuming.join(client, queue)
@@ -158,11 +153,9 @@ def test_acknowledgements_of_an_open_transaction_find_the_partitions_that_were_m
 
 
 def test_a_partition_that_nobody_is_sent_to_yet_does_not_let_the_last_one_go(
-    calls: Calls, now: datetime
+    calls: Calls, client: Client, queue: int, now: datetime
 ) -> None:
     """Between the two transactions the last one that is noted takes what has none of its own."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     turns(calls, now - 60 * DAY)
     turn(calls, now)
     message_id = confirmed(calls, client, queue)
@@ -181,9 +174,8 @@ def test_a_partition_that_nobody_is_sent_to_yet_does_not_let_the_last_one_go(
 
 
 def test_what_ends_before_a_longer_time_has_its_days_is_kept_as_long_and_nothing_else_is(
-    calls: Calls, now: datetime
+    calls: Calls, client: Client, now: datetime
 ) -> None:
-    client = calls.register()
     queue, usual = calls.create_queue(client), calls.create_queue(client)
     turns(calls, now)
     last = max(days_of(calls))
@@ -211,11 +203,9 @@ def test_what_ends_before_a_longer_time_has_its_days_is_kept_as_long_and_nothing
 
 
 def test_days_wait_for_a_change_of_settings_that_is_under_way(
-    calls: Calls, open_calls: Open, now: datetime
+    calls: Calls, client: Client, queue: int, open_calls: Open, now: datetime
 ) -> None:
     """For how long the last partition is to be kept depends on it; and it is not held up itself."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     turns(calls, now - 60 * DAY)
     turn(calls, now)
     before = days_of(calls)

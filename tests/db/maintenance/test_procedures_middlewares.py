@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from procedure_calls import Calls
+from procedure_calls import Calls, Client
 
 HEARD = (
     "UPDATE telesto.middlewares SET heartbeat_at = now() - %s::interval WHERE middleware_id = %s RETURNING 1"
@@ -203,9 +203,7 @@ def test_a_round_of_retention_is_walked_in_turns(calls: Calls) -> None:
     assert calls.row("sweep", 1, "unconfirmed", 100)["done"] == 5
 
 
-def test_the_age_of_retention_is_the_callers(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_the_age_of_retention_is_the_callers(calls: Calls, client: Client, queue: int) -> None:
     calls.put_bodies(client, queue, b"1")
     calls.take_one(client, queue)
     assert calls.row("sweep", 1, "unconfirmed", 10, 30.0, 3600.0)["done"] == 0

@@ -87,8 +87,7 @@ def test_a_duplicate_behind_a_put_that_was_refused_is_none(calls: Calls) -> None
     assert again == -stored
 
 
-def test_a_duplicate_takes_no_space(calls: Calls) -> None:
-    client = calls.register()
+def test_a_duplicate_takes_no_space(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, max_messages=2)
     elements = [Element(queue, key=key) for key in ("a", "a", "b", "b", "c", "a")]
     (answer,) = calls.put([Put(client, elements)])
@@ -127,9 +126,7 @@ def test_a_first_put_that_is_rolled_back_was_none(
     assert waiting.result()[0] > 0
 
 
-def test_beyond_the_window_a_key_is_new(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_beyond_the_window_a_key_is_new(calls: Calls, client: Client, queue: int) -> None:
     (first,) = put(calls, client, queue, "k")
     age(calls, WINDOW_MS - 1_000)
     assert put(calls, client, queue, "k") == [-first]
@@ -140,9 +137,9 @@ def test_beyond_the_window_a_key_is_new(calls: Calls) -> None:
     assert kept(calls) == 1
 
 
-def test_generations_keep_a_key_for_its_window_and_no_longer(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_generations_keep_a_key_for_its_window_and_no_longer(
+    calls: Calls, client: Client, queue: int
+) -> None:
     assert not turn(calls)
     (first,) = put(calls, client, queue, "k")
     age(calls, WINDOW_MS // 2 + 1)
@@ -160,8 +157,7 @@ def test_generations_keep_a_key_for_its_window_and_no_longer(calls: Calls) -> No
     assert put(calls, client, queue, "k") == [-(second + 1)]
 
 
-def test_a_longer_window_of_any_queue_makes_generations_longer(calls: Calls) -> None:
-    client = calls.register()
+def test_a_longer_window_of_any_queue_makes_generations_longer(calls: Calls, client: Client) -> None:
     calls.create_queue(client)
     queue = calls.create_queue(client)
     calls.connection.execute("SELECT telesto.update_queue(%s, '{\"dedup_window_ms\": 3000000}')", (queue,))
@@ -174,9 +170,9 @@ def test_a_longer_window_of_any_queue_makes_generations_longer(calls: Calls) -> 
     assert put(calls, client, queue, "k")[0] > 0
 
 
-def test_a_table_that_is_read_is_emptied_later(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_table_that_is_read_is_emptied_later(
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection
+) -> None:
     put(calls, client, queue, "k")
     for _ in range(2):
         age(calls, WINDOW_MS)
@@ -199,8 +195,7 @@ def test_the_job_turns_generations(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("placed_between", [False, True], ids=["placed together", "placed one by one"])
-def test_staged_messages_have_keys(calls: Calls, placed_between: bool) -> None:
-    client = calls.register()
+def test_staged_messages_have_keys(calls: Calls, client: Client, placed_between: bool) -> None:
     queue, other = calls.create_queue(client), calls.create_queue(client)
     for body, key, target in (("a", "k", queue), ("b", "k", queue), ("c", None, queue), ("d", "k", other)):
         calls.query(
@@ -220,9 +215,7 @@ def test_staged_messages_have_keys(calls: Calls, placed_between: bool) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256])
-def test_staged_keys_have_a_bound(calls: Calls, key: str) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_staged_keys_have_a_bound(calls: Calls, client: Client, queue: int, key: str) -> None:
     with pytest.raises(psycopg.DatabaseError, match="dedup_key") as raised:
         calls.query("SELECT telesto.put_message(%s, %s, 'x', dedup_key => %s)", client.client_id, queue, key)
     assert raised.value.sqlstate == "TL012"

@@ -130,9 +130,9 @@ def test_a_takeover_waits_for_nobody(calls: Calls, other: psycopg.Connection) ->
     assert calls.take_over(client).session == 2
 
 
-def test_a_takeover_fences_every_request_of_the_session_before(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_takeover_fences_every_request_of_the_session_before(
+    calls: Calls, client: Client, queue: int
+) -> None:
     calls.put_bodies(client, queue, b"1")
     calls.take_over(client)
     assert calls.put([Put(client, [Element(queue)])])[0].errors == [SESSION_FENCED]
@@ -152,9 +152,9 @@ def test_a_takeover_fences_every_request_of_the_session_before(calls: Calls) -> 
     assert calls.statistics(queue)["depth"] == 1
 
 
-def test_during_a_takeover_every_request_is_put_off(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_during_a_takeover_every_request_is_put_off(
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection
+) -> None:
     other.execute(EXCLUSIVE_CLIENT_LOCK, (client.client_id,))
     assert calls.put([Put(client, [Element(queue)])])[0].errors == [BUSY]
     assert calls.take_one(client, queue).error == BUSY
@@ -174,9 +174,9 @@ def test_only_the_clients_of_a_takeover_are_put_off(calls: Calls, other: psycopg
     assert (first.errors, second.errors) == ([BUSY], [None])
 
 
-def test_a_takeover_lists_what_was_executed_and_is_unconfirmed(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_takeover_lists_what_was_executed_and_is_unconfirmed(
+    calls: Calls, client: Client, queue: int
+) -> None:
     put = calls.put([Put(client, [Element(queue, b"1"), Element(1 << 40), Element(queue, b"2")])])[0]
     read = calls.take_one(client, queue, max_messages=2)
     successor = calls.take_over(client)
@@ -198,9 +198,7 @@ def test_a_takeover_lists_what_was_executed_and_is_unconfirmed(calls: Calls) -> 
     ]
 
 
-def test_the_lists_of_a_takeover_are_paged(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_the_lists_of_a_takeover_are_paged(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, b"12", b"34", b"5678", b"9")
     calls.take_one(client, queue, max_messages=3)
     calls.take_one(client, queue)
@@ -228,9 +226,9 @@ def test_the_lists_of_a_takeover_are_paged(calls: Calls) -> None:
     assert numbers == [[1, 2], [3, 4], []]
 
 
-def test_a_takeover_restarts_the_retention_of_what_is_handed_over(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_takeover_restarts_the_retention_of_what_is_handed_over(
+    calls: Calls, client: Client, queue: int
+) -> None:
     calls.put_bodies(client, queue, b"1")
     calls.take_one(client, queue)
     calls.query("UPDATE telesto.deliveries SET handed_over_at = now() - interval '6 days' RETURNING 1")
@@ -238,9 +236,9 @@ def test_a_takeover_restarts_the_retention_of_what_is_handed_over(calls: Calls) 
     assert calls.scalar("SELECT now() - handed_over_at < interval '1 minute' FROM telesto.deliveries")
 
 
-def test_confirming_deletes_records_and_counts_what_it_did_not_find(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_confirming_deletes_records_and_counts_what_it_did_not_find(
+    calls: Calls, client: Client, queue: int
+) -> None:
     ids = calls.put_bodies(client, queue, b"1", b"2", b"3")
     read = calls.take_one(client, queue, max_messages=3)
     assert calls.confirm(client, (1, 1, 0), (1, read.number, ids[1])) == {"errors": None, "unknown": 0}
@@ -270,9 +268,7 @@ def test_nobody_confirms_for_another_client(calls: Calls, carrier: str) -> None:
     assert (len(calls.operations(alice)), len(calls.deliveries(alice))) == (1, 1)
 
 
-def test_a_successor_confirms_what_earlier_sessions_left(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_successor_confirms_what_earlier_sessions_left(calls: Calls, client: Client, queue: int) -> None:
     calls.put_bodies(client, queue, b"1")
     read = calls.take_one(client, queue)
     successor = calls.take_over(client)
@@ -281,9 +277,9 @@ def test_a_successor_confirms_what_earlier_sessions_left(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("carrier", ["put", "take", "select", "create", "purge"])
-def test_any_numbered_request_carries_confirmations(calls: Calls, carrier: str) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_any_numbered_request_carries_confirmations(
+    calls: Calls, client: Client, queue: int, carrier: str
+) -> None:
     calls.put_bodies(client, queue, b"1", b"2")
     read = calls.take_one(client, queue)
     confirmed = [(client.client_id, 1, 1), (client.client_id, 1, 2), (client.client_id, 1, read.number)]
@@ -321,8 +317,7 @@ def test_released_messages_return_to_their_old_place_marked_redelivered(calls: C
     assert calls.deliveries(reader)[0] == (1, read.number, ids[0])
 
 
-def test_what_comes_back_may_exceed_the_bound(calls: Calls) -> None:
-    client = calls.register()
+def test_what_comes_back_may_exceed_the_bound(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, max_messages=1)
     calls.put_bodies(client, queue, b"1")
     read = calls.take_one(client, queue)
@@ -332,8 +327,7 @@ def test_what_comes_back_may_exceed_the_bound(calls: Calls) -> None:
     assert calls.put([Put(client, [Element(queue)])])[0].errors == [25]
 
 
-def test_what_belongs_to_a_deleted_queue_does_not_come_back(calls: Calls) -> None:
-    client = calls.register()
+def test_what_belongs_to_a_deleted_queue_does_not_come_back(calls: Calls, client: Client) -> None:
     kept, gone = calls.create_queue(client), calls.create_queue(client)
     for queue in (kept, gone):
         calls.put_bodies(client, queue, b"1")
@@ -344,8 +338,7 @@ def test_what_belongs_to_a_deleted_queue_does_not_come_back(calls: Calls) -> Non
     assert calls.deliveries(client) == []
 
 
-def test_releasing_nothing_says_so(calls: Calls) -> None:
-    client = calls.register()
+def test_releasing_nothing_says_so(calls: Calls, client: Client) -> None:
     assert calls.release(client, (1, 1, 1)) == {"error": None, "queue_ids": None, "receiver_ids": None}
 
 
@@ -378,8 +371,9 @@ def test_a_deleted_client_is_no_more_and_its_name_is_free(calls: Calls) -> None:
     assert successor.client_id > client.client_id
 
 
-def test_a_client_with_a_running_transaction_is_not_deleted(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
+def test_a_client_with_a_running_transaction_is_not_deleted(
+    calls: Calls, client: Client, other: psycopg.Connection
+) -> None:
     other.execute(SHARED_CLIENT_LOCK, (client.client_id,))
     assert calls.numbered("delete_client", client)["error"] == BUSY
 
@@ -387,9 +381,7 @@ def test_a_client_with_a_running_transaction_is_not_deleted(calls: Calls, other:
 @pytest.mark.parametrize(
     "name", ["create_queue", "update_queue", "delete_queue", "purge_queue", "delete_client"]
 )
-def test_a_repeated_number_executes_nothing(calls: Calls, name: str) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_repeated_number_executes_nothing(calls: Calls, client: Client, queue: int, name: str) -> None:
     calls.put_bodies(client, queue, b"1")
     arguments = {
         "create_queue": (f"q{os.urandom(4).hex()}", None),
@@ -402,9 +394,7 @@ def test_a_repeated_number_executes_nothing(calls: Calls, name: str) -> None:
     assert calls.statistics(queue)["depth"] == 1
 
 
-def test_a_snapshot_that_does_not_advance_is_refused(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_snapshot_that_does_not_advance_is_refused(calls: Calls, client: Client, queue: int) -> None:
     calls.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     with pytest.raises(psycopg.errors.InvalidTransactionState), calls.connection.transaction():
         calls.put([Put(client, [Element(queue)])])

@@ -172,9 +172,9 @@ def test_two_putters_fill_a_bounded_queue_exactly(
     assert calls.statistics(queue)["depth"] == 50
 
 
-def test_a_takeover_does_not_pass_a_running_batch(calls: Calls, open_calls: Open) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_takeover_does_not_pass_a_running_batch(
+    calls: Calls, client: Client, queue: int, open_calls: Open
+) -> None:
     second = open_calls()
     with calls.connection.transaction():
         (message_id,) = calls.put_bodies(client, queue, b"1")
@@ -184,9 +184,9 @@ def test_a_takeover_does_not_pass_a_running_batch(calls: Calls, open_calls: Open
     assert [row["related_ids"] for row in listed] == [[message_id]]
 
 
-def test_a_batch_does_not_pass_a_running_takeover(calls: Calls, open_calls: Open) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_batch_does_not_pass_a_running_takeover(
+    calls: Calls, client: Client, queue: int, open_calls: Open
+) -> None:
     second = open_calls()
     with calls.connection.transaction():
         calls.take_over(client)
@@ -194,10 +194,10 @@ def test_a_batch_does_not_pass_a_running_takeover(calls: Calls, open_calls: Open
     assert second.put([Put(client, [Element(queue)])])[0].errors == [SESSION_FENCED]
 
 
-def test_what_a_takeover_lists_is_final(calls: Calls, open_calls: Open, pool: ThreadPoolExecutor) -> None:
+def test_what_a_takeover_lists_is_final(
+    calls: Calls, client: Client, queue: int, open_calls: Open, pool: ThreadPoolExecutor
+) -> None:
     """Puts race with takeovers: each put is listed by the next takeover if and only if it was done."""
-    client = calls.register()
-    queue = calls.create_queue(client)
     stop = threading.Event()
     sessions = [client]
     executed: dict[int, set[int]] = {}
@@ -257,10 +257,8 @@ def test_a_client_name_that_is_being_taken_is_waited_for(
 
 
 def test_a_message_is_not_both_confirmed_and_given_back(
-    calls: Calls, open_calls: Open, pool: ThreadPoolExecutor
+    calls: Calls, client: Client, queue: int, open_calls: Open, pool: ThreadPoolExecutor
 ) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
     calls.put_bodies(client, queue, b"1")
     read = calls.take_one(client, queue)
     releasing, confirming = open_calls(), open_calls()

@@ -12,6 +12,7 @@ from procedure_calls import (
     QUEUE_NOT_EXISTING,
     SESSION_FENCED,
     Calls,
+    Client,
     Element,
     Put,
 )
@@ -20,8 +21,7 @@ NO_QUEUE = 1 << 40
 PUT_LOCK = "SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))"
 
 
-def test_ids_rise_in_the_order_of_the_elements(calls: Calls) -> None:
-    client = calls.register()
+def test_ids_rise_in_the_order_of_the_elements(calls: Calls, client: Client) -> None:
     first, second = calls.create_queue(client), calls.create_queue(client)
     answers = calls.put(
         [
@@ -55,9 +55,7 @@ def test_a_message_keeps_what_it_was_put_with(calls: Calls) -> None:
     }
 
 
-def test_times_of_arrival_rise_with_the_ids(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_times_of_arrival_rise_with_the_ids(calls: Calls, client: Client, queue: int) -> None:
     for _ in range(3):
         calls.put_bodies(client, queue, b"1", b"2")
     assert calls.scalar(
@@ -66,8 +64,7 @@ def test_times_of_arrival_rise_with_the_ids(calls: Calls) -> None:
     )
 
 
-def test_an_executed_request_leaves_its_results(calls: Calls) -> None:
-    client = calls.register()
+def test_an_executed_request_leaves_its_results(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, max_messages=2)
     simple, mixed, refused = calls.put(
         [
@@ -84,16 +81,13 @@ def test_an_executed_request_leaves_its_results(calls: Calls) -> None:
     ]
 
 
-def test_number_zero_leaves_no_record(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_number_zero_leaves_no_record(calls: Calls, client: Client, queue: int) -> None:
     answers = calls.put([Put(client, [Element(queue)], number=number) for number in (0, 4, 0)])
     assert [answer.errors for answer in answers] == [[None]] * 3
     assert [number for _, number, _, _ in calls.operations(client)] == [4]
 
 
-def test_a_bounded_queue_takes_the_first_and_refuses_the_rest(calls: Calls) -> None:
-    client = calls.register()
+def test_a_bounded_queue_takes_the_first_and_refuses_the_rest(calls: Calls, client: Client) -> None:
     queue, other = calls.create_queue(client, max_messages=3), calls.create_queue(client)
     answers = calls.put([Put(client, [Element(queue), Element(other)]) for _ in range(4)])
     assert [answer.errors for answer in answers] == [[None, None]] * 3 + [[QUEUE_FULL, None]]
@@ -103,8 +97,7 @@ def test_a_bounded_queue_takes_the_first_and_refuses_the_rest(calls: Calls) -> N
 
 
 @pytest.mark.parametrize("rest", [0, 1], ids=["alone", "with another queue"])
-def test_a_queue_that_must_not_take_a_message_refuses_it(calls: Calls, rest: int) -> None:
-    client = calls.register()
+def test_a_queue_that_must_not_take_a_message_refuses_it(calls: Calls, client: Client, rest: int) -> None:
     queue, other = calls.create_queue(client), calls.create_queue(client)
     elements = [Element(-queue)] + [Element(other)] * rest
     answer = calls.put([Put(client, elements, number=1)])[0]
@@ -115,9 +108,8 @@ def test_a_queue_that_must_not_take_a_message_refuses_it(calls: Calls, rest: int
 
 
 def test_a_queue_that_must_not_take_a_message_is_not_waited_for(
-    calls: Calls, other: psycopg.Connection
+    calls: Calls, client: Client, other: psycopg.Connection
 ) -> None:
-    client = calls.register()
     locked, free = calls.create_queue(client), calls.create_queue(client)
     other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))", (locked,))
     answers = calls.put([Put(client, [Element(-locked)]), Put(client, [Element(free)])])
@@ -141,9 +133,7 @@ def test_a_repeated_number_is_told_and_its_neighbours_are_done(
     assert calls.operations(client) == [(1, 1, first[0].message_ids, None)]
 
 
-def test_a_number_twice_in_a_batch_is_executed_once(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_number_twice_in_a_batch_is_executed_once(calls: Calls, client: Client, queue: int) -> None:
     answers = calls.put([Put(client, [Element(queue, body)], number=9) for body in (b"1", b"2")])
     assert sorted(answer.errors[0] or 0 for answer in answers) == [0, NUMBER_REPEATED]
     assert calls.statistics(queue)["depth"] == 1
@@ -159,9 +149,9 @@ def test_a_repeated_number_takes_no_space_in_a_bounded_queue(calls: Calls) -> No
     assert [answer.errors for answer in answers] == [[NUMBER_REPEATED], [None]]
 
 
-def test_an_element_that_the_database_refuses_fails_the_batch_and_nothing_else(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_an_element_that_the_database_refuses_fails_the_batch_and_nothing_else(
+    calls: Calls, client: Client, queue: int
+) -> None:
     for element in (Element(queue, priority=11), Element(queue, priority=0), Element(queue, receiver=-1)):
         with pytest.raises(psycopg.errors.CheckViolation):
             calls.put([Put(client, [Element(queue), element])])
@@ -169,9 +159,9 @@ def test_an_element_that_the_database_refuses_fails_the_batch_and_nothing_else(c
     assert calls.operations(client) == []
 
 
-def test_requests_of_one_client_in_two_sessions_are_told_apart(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_requests_of_one_client_in_two_sessions_are_told_apart(
+    calls: Calls, client: Client, queue: int
+) -> None:
     successor = calls.take_over(client)
     old, new = calls.put([Put(client, [Element(queue)]), Put(successor, [Element(queue)])])
     assert (old.errors, new.errors) == ([SESSION_FENCED], [None])
@@ -197,8 +187,9 @@ def test_a_busy_queue_puts_off_its_requests_and_what_their_clients_send_after_th
     assert len(calls.operations(client)) == len(calls.operations(neighbour)) == 1
 
 
-def test_confirmations_of_a_client_that_was_put_off_are_done(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
+def test_confirmations_of_a_client_that_was_put_off_are_done(
+    calls: Calls, client: Client, other: psycopg.Connection
+) -> None:
     busy, free = calls.create_queue(client), calls.create_queue(client)
     calls.put_bodies(client, free, b"1")
     other.execute(PUT_LOCK, (busy,))
@@ -207,8 +198,7 @@ def test_confirmations_of_a_client_that_was_put_off_are_done(calls: Calls, other
     assert calls.operations(client) == []
 
 
-def test_putting_needs_no_take_lock(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
+def test_putting_needs_no_take_lock(calls: Calls, client: Client, other: psycopg.Connection) -> None:
     queue = calls.create_queue(client, max_messages=5)
     other.execute("SELECT pg_advisory_xact_lock(telesto.take_lock_key(%s))", (queue,))
     assert calls.put([Put(client, [Element(queue)])])[0].errors == [None]

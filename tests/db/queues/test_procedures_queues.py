@@ -10,6 +10,7 @@ from procedure_calls import (
     QUEUE_NAME_NOT_UNIQUE,
     QUEUE_NOT_EXISTING,
     Calls,
+    Client,
     Element,
     Put,
 )
@@ -18,8 +19,7 @@ NO_QUEUE = 1 << 40
 LEFT = "SELECT count(*) FROM telesto.messages WHERE queue_id = %s"
 
 
-def test_a_new_queue_is_empty_and_recorded(calls: Calls) -> None:
-    client = calls.register()
+def test_a_new_queue_is_empty_and_recorded(calls: Calls, client: Client) -> None:
     row = calls.numbered("create_queue", client, "orders", Jsonb({"max_messages": 7}))
     assert row["error"] is None
     assert calls.statistics(row["queue_id"]) == {
@@ -41,8 +41,7 @@ def test_a_new_queue_is_empty_and_recorded(calls: Calls) -> None:
     assert calls.operations(client) == [(1, 1, [row["queue_id"]], None)]
 
 
-def test_a_name_is_given_once(calls: Calls) -> None:
-    client = calls.register()
+def test_a_name_is_given_once(calls: Calls, client: Client) -> None:
     calls.create_queue(client, name="orders")
     row = calls.numbered("create_queue", client, "orders", None)
     assert (row["error"], row["queue_id"]) == (QUEUE_NAME_NOT_UNIQUE, None)
@@ -68,8 +67,7 @@ def test_queues_are_found_by_name_and_by_id(calls: Calls) -> None:
     assert calls.statistics(NO_QUEUE)["error"] == QUEUE_NOT_EXISTING
 
 
-def test_queues_are_listed_page_by_page(calls: Calls) -> None:
-    client = calls.register()
+def test_queues_are_listed_page_by_page(calls: Calls, client: Client) -> None:
     queues = [calls.create_queue(client, bound) for bound in (None, 3, None)]
     pages = [calls.rows("list_queues", after, 2) for after in (0, queues[1], queues[2])]
     assert [[row["queue_id"] for row in page] for page in pages] == [queues[:2], queues[2:], []]
@@ -117,9 +115,7 @@ def test_browsing_shows_what_the_client_may_read_by_age(calls: Calls) -> None:
     assert calls.statistics(queue)["depth"] == 4
 
 
-def test_browsing_shows_nothing_that_was_taken(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_browsing_shows_nothing_that_was_taken(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, b"1", b"2", b"3")
     calls.take_one(client, queue, max_messages=2)
     assert [
@@ -129,8 +125,7 @@ def test_browsing_shows_nothing_that_was_taken(calls: Calls) -> None:
     assert row["error"] == QUEUE_NOT_EXISTING
 
 
-def test_ready_queues_are_told_from_empty_and_deleted_ones(calls: Calls) -> None:
-    client = calls.register()
+def test_ready_queues_are_told_from_empty_and_deleted_ones(calls: Calls, client: Client) -> None:
     full, empty = calls.create_queue(client), calls.create_queue(client)
     calls.put_bodies(client, full, b"1", b"2")
     calls.take_one(client, full)
@@ -161,9 +156,7 @@ def test_a_purge_of_several_calls_leaves_one_record(calls: Calls) -> None:
     assert calls.deliveries(client) == [(1, handed.number, handed.ids[0])]
 
 
-def test_purging_an_empty_or_unknown_queue(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_purging_an_empty_or_unknown_queue(calls: Calls, client: Client, queue: int) -> None:
     empty = calls.numbered("purge_queue", client, queue, 10)
     unknown = calls.numbered("purge_queue", client, NO_QUEUE, 10)
     assert empty == {"error": None, "removed": 0, "more": False}
@@ -171,9 +164,7 @@ def test_purging_an_empty_or_unknown_queue(calls: Calls) -> None:
     assert [errors for _, _, _, errors in calls.operations(client)] == [None, [QUEUE_NOT_EXISTING]]
 
 
-def test_a_purged_queue_goes_on(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_purged_queue_goes_on(calls: Calls, client: Client, queue: int) -> None:
     for priority in (2, 7, 9):
         calls.put_bodies(client, queue, b"1", b"2", priority=priority)
     calls.numbered("purge_queue", client, queue, 100)
@@ -181,8 +172,7 @@ def test_a_purged_queue_goes_on(calls: Calls) -> None:
     assert calls.take_one(client, queue, max_messages=5).ids == [message_id]
 
 
-def test_a_deleted_queue_is_gone_at_once_and_its_messages_later(calls: Calls) -> None:
-    client = calls.register()
+def test_a_deleted_queue_is_gone_at_once_and_its_messages_later(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, name="orders")
     calls.put_bodies(client, queue, *[b"x"] * 5)
     calls.put_bodies(client, queue, *[b"x"] * 20, receiver=client.client_id)
@@ -201,15 +191,13 @@ def test_a_deleted_queue_is_gone_at_once_and_its_messages_later(calls: Calls) ->
     assert len(calls.deliveries(client)) == 23
 
 
-def test_the_name_of_a_deleted_queue_is_free(calls: Calls) -> None:
-    client = calls.register()
+def test_the_name_of_a_deleted_queue_is_free(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, name="orders")
     calls.numbered("delete_queue", client, queue)
     assert calls.create_queue(client, name="orders") > queue
 
 
-def test_messages_of_deleted_queues_are_removed_in_chunks(calls: Calls) -> None:
-    client = calls.register()
+def test_messages_of_deleted_queues_are_removed_in_chunks(calls: Calls, client: Client) -> None:
     first, kept, last = (calls.create_queue(client) for _ in range(3))
     for queue in (first, kept, last):
         calls.put([Put(client, [Element(queue, priority=p) for p in (1, 5, 10, 5)])])

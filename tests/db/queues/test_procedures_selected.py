@@ -7,6 +7,7 @@ from procedure_calls import (
     MESSAGE_TOO_LARGE,
     QUEUE_NOT_EXISTING,
     Calls,
+    Client,
     Element,
     Put,
     Read,
@@ -111,18 +112,16 @@ def test_reads_of_other_kinds_in_between_do_not_change_what_responses_get(calls:
     assert [answer.ids for answer in taken] == [own[:1], common, own[1:]]
 
 
-def test_a_later_request_does_not_get_what_an_earlier_one_took(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_later_request_does_not_get_what_an_earlier_one_took(
+    calls: Calls, client: Client, queue: int
+) -> None:
     ids = calls.put_bodies(client, queue, *[b"x"] * 5)
     taken = calls.select([Read(client, queue, n, mode=BY_AGE) for n in (2, 1, 9, 1)])
     assert [answer.ids for answer in taken] == [ids[:2], ids[2:3], ids[3:], []]
     assert len(calls.deliveries(client)) == 5
 
 
-def test_limits_and_errors_are_those_of_plain_reads(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_limits_and_errors_are_those_of_plain_reads(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, b"12345", b"12")
     refused, unknown, taken = calls.select(
         [

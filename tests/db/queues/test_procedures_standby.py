@@ -133,8 +133,9 @@ def unsubscribe_again_unrecorded(calls: TopicCalls, client: Client, _subscriptio
         delete_a_queue_that_is_gone_unrecorded,
     ],
 )
-def test_an_answer_that_moves_a_client_comes_from_a_transaction_that_wrote(calls: Calls, call: Call) -> None:
-    client = calls.register()
+def test_an_answer_that_moves_a_client_comes_from_a_transaction_that_wrote(
+    calls: Calls, client: Client, call: Call
+) -> None:
     queue = calls.create_queue(client, dedup_window_ms=60_000)
     calls.put([Put(client, [Element(queue, key="key")], number=0)])
     calls.take([Read(client, queue, number=0)])

@@ -13,6 +13,7 @@ from procedure_calls import (
     QUEUE_NOT_EXISTING,
     SESSION_FENCED,
     Calls,
+    Client,
     Read,
 )
 
@@ -21,9 +22,9 @@ BOUNDS = "SELECT lower FROM telesto.take_states WHERE queue_id = %s"
 OWN_BOUNDS = "SELECT lower FROM telesto.receiver_states WHERE queue_id = %s AND receiver_id = %s"
 
 
-def test_the_highest_priority_comes_first_and_the_oldest_among_equals(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_the_highest_priority_comes_first_and_the_oldest_among_equals(
+    calls: Calls, client: Client, queue: int
+) -> None:
     low = calls.put_bodies(client, queue, b"1", b"2", priority=1)
     middle = calls.put_bodies(client, queue, b"3", priority=5)
     high = calls.put_bodies(client, queue, b"4", b"5", priority=10)
@@ -47,16 +48,12 @@ def test_requests_get_their_windows_in_the_order_of_the_batch(calls: Calls) -> N
     assert [answer.ids for answer in taken] == [in_first[:2], in_second, in_first[2:5], [], in_first[5:]]
 
 
-def test_single_reads_of_one_queue_get_one_message_each(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_single_reads_of_one_queue_get_one_message_each(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, *[b"x"] * 5)
     assert [answer.ids for answer in calls.take([Read(client, queue)] * 7)] == [[i] for i in ids] + [[], []]
 
 
-def test_a_read_of_no_messages_takes_none(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_read_of_no_messages_takes_none(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, b"1", b"2")
     taken = calls.take([Read(client, queue, max_messages=n) for n in (0, 1, 0, 1)])
     assert [answer.ids for answer in taken] == [[], ids[:1], [], ids[1:]]
@@ -88,18 +85,16 @@ def test_own_messages_are_never_given_to_others(calls: Calls) -> None:
     [(100, [[0, 1, 2], [3]]), (5, [[0, 1], [2]]), (4, [[0, 1], [2]]), (2, [[0], [1]])],
 )
 def test_a_read_stops_before_the_message_that_exceeds_its_bytes(
-    calls: Calls, max_bytes: int, expected: list[list[int]]
+    calls: Calls, client: Client, queue: int, max_bytes: int, expected: list[list[int]]
 ) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
     ids = calls.put_bodies(client, queue, b"12", b"34", b"56", b"78")
     taken = calls.take([Read(client, queue, 3, max_bytes), Read(client, queue)])
     assert [answer.ids for answer in taken] == [[ids[i] for i in positions] for positions in expected]
 
 
-def test_a_first_message_that_is_too_large_stays_and_is_told(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_first_message_that_is_too_large_stays_and_is_told(
+    calls: Calls, client: Client, queue: int
+) -> None:
     (large,) = calls.put_bodies(client, queue, b"x" * 5000)
     calls.put_bodies(client, queue, b"small")
     refused, taken = calls.take([Read(client, queue, 2, 4999), Read(client, queue, 1, 5000)])
@@ -108,9 +103,7 @@ def test_a_first_message_that_is_too_large_stays_and_is_told(calls: Calls) -> No
     assert len(calls.deliveries(client)) == 1
 
 
-def test_an_own_message_can_be_too_large_as_well(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_an_own_message_can_be_too_large_as_well(calls: Calls, client: Client, queue: int) -> None:
     (large,) = calls.put_bodies(client, queue, b"12345", receiver=client.client_id)
     (refused,) = calls.take([Read(client, queue, 1, 4)])
     assert (refused.error, refused.related_id) == (MESSAGE_TOO_LARGE, large)
@@ -127,8 +120,7 @@ def test_an_unknown_queue_and_a_fenced_session_are_told_and_the_others_read(call
     assert [answer.ids for answer in taken] == [[], ids[:1], [], ids[1:]]
 
 
-def test_a_batch_without_a_known_queue_is_answered(calls: Calls) -> None:
-    client = calls.register()
+def test_a_batch_without_a_known_queue_is_answered(calls: Calls, client: Client) -> None:
     taken = calls.take([Read(client, 1 << 40), Read(client, 1 << 41)])
     assert [answer.error for answer in taken] == [QUEUE_NOT_EXISTING] * 2
 
@@ -147,9 +139,7 @@ def test_a_busy_queue_puts_off_its_reads_and_what_their_clients_send_after_them(
     assert (calls.statistics(busy)["depth"], calls.statistics(free)["depth"]) == (4, 0)
 
 
-def test_what_is_taken_is_recorded_with_its_request(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_what_is_taken_is_recorded_with_its_request(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, *[b"x"] * 4)
     first, _, third = calls.take([Read(client, queue, 2), Read(client, queue, number=0), Read(client, queue)])
     assert calls.deliveries(client) == [
@@ -160,9 +150,9 @@ def test_what_is_taken_is_recorded_with_its_request(calls: Calls) -> None:
     assert calls.statistics(queue)["taken_total"] == 4
 
 
-def test_bounds_rise_behind_what_was_taken_and_over_what_is_empty(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_bounds_rise_behind_what_was_taken_and_over_what_is_empty(
+    calls: Calls, client: Client, queue: int
+) -> None:
     high = calls.put_bodies(client, queue, b"1", b"2", priority=7)
     low = calls.put_bodies(client, queue, b"3", b"4", priority=3)
     calls.take_one(client, queue)
@@ -172,9 +162,7 @@ def test_bounds_rise_behind_what_was_taken_and_over_what_is_empty(calls: Calls) 
     assert calls.scalar(BOUNDS, queue) == [1, 1, low[0] + 1] + [last] * 7
 
 
-def test_bounds_fall_to_what_comes_back_and_rise_again(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_bounds_fall_to_what_comes_back_and_rise_again(calls: Calls, client: Client, queue: int) -> None:
     ids = calls.put_bodies(client, queue, *[b"x"] * 5)
     read = calls.take_one(client, queue, max_messages=4)
     calls.release(client, (1, read.number, ids[1]), (1, read.number, ids[2]))
@@ -195,9 +183,9 @@ def test_own_bounds_are_written_when_many_were_taken_and_fall_to_what_comes_back
     assert calls.scalar("SELECT count(*) FROM telesto.receiver_states") == 1
 
 
-def test_own_bounds_are_written_now_and_then_when_few_are_taken(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_own_bounds_are_written_now_and_then_when_few_are_taken(
+    calls: Calls, client: Client, queue: int
+) -> None:
     ids = calls.put_bodies(client, queue, *[b"x"] * 200, receiver=client.client_id)
     for message_id in ids:
         assert calls.take_one(client, queue).ids == [message_id]
@@ -205,9 +193,7 @@ def test_own_bounds_are_written_now_and_then_when_few_are_taken(calls: Calls) ->
     assert 0 < versions < 100
 
 
-def test_taking_nothing_writes_no_state(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_taking_nothing_writes_no_state(calls: Calls, client: Client, queue: int) -> None:
     calls.take_one(client, queue)
     assert calls.query("SELECT version FROM telesto.take_states") == [{"version": 1}]
 
@@ -233,9 +219,7 @@ def test_windows_and_the_slow_path_agree(calls: Calls) -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_large_bodies_move_whole(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_large_bodies_move_whole(calls: Calls, client: Client, queue: int) -> None:
     bodies = [random.Random(i).randbytes(300_000) for i in range(3)]
     calls.put_bodies(client, queue, *bodies)
     read = calls.take_one(client, queue, max_messages=2)
@@ -246,8 +230,8 @@ def test_large_bodies_move_whole(calls: Calls) -> None:
     assert [row["body"] for row in page] == bodies
 
 
-def test_taking_needs_no_put_lock(calls: Calls, other: psycopg.Connection) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_taking_needs_no_put_lock(
+    calls: Calls, client: Client, queue: int, other: psycopg.Connection
+) -> None:
     other.execute("SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))", (queue,))
     assert calls.take_one(client, queue).error is None

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Element, Put
+from procedure_calls import QUEUE_FULL, QUEUE_NOT_EXISTING, Calls, Client, Element, Put
 from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
 
 NO_QUEUE = 1 << 40
@@ -108,9 +108,9 @@ def test_what_the_middleware_should_have_refused_is_refused(calls: Calls) -> Non
         update(calls, queue, max_messages="many")
 
 
-def test_a_bound_below_the_depth_refuses_until_there_is_space(calls: Calls) -> None:
-    client = calls.register()
-    queue = calls.create_queue(client)
+def test_a_bound_below_the_depth_refuses_until_there_is_space(
+    calls: Calls, client: Client, queue: int
+) -> None:
     calls.put_bodies(client, queue, b"1", b"2", b"3")
     assert update(calls, queue, max_messages=2) is None
     assert calls.put([Put(client, [Element(queue)])])[0].errors == [QUEUE_FULL]

@@ -17,6 +17,7 @@ from lost_answers import lose_answer
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.common import logs
 from telesto.middleware.consumers.behaviour import Behaviour, BehaviourLimits
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire
@@ -236,9 +237,8 @@ async def _join_any(wire: Wire, queue_id: int, messages: int = 1) -> Member:
 
 
 async def test_three_different_messages_given_back_as_failed_make_it_inactive(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    server: MiddlewareServer, connect: Connect, database_url: str
 ) -> None:
-    server = await start_middleware()
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(fail_limit=3, backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
@@ -261,8 +261,7 @@ async def test_three_different_messages_given_back_as_failed_make_it_inactive(
     assert again.consumer_id != member.consumer_id
 
 
-async def test_a_success_between_failures_starts_anew(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_a_success_between_failures_starts_anew(wire: Wire) -> None:
     queue_id = await wire.create_queue(fail_limit=3, backoff_ms=3_600_000, backoff_max_ms=3_600_000)
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4", b"5")
     member = await join(wire, queue_id)
@@ -276,8 +275,7 @@ async def test_a_success_between_failures_starts_anew(connect: Connect) -> None:
     assert await member.bodies(1) == [b"6"]
 
 
-async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_one_bad_message_does_not_make_it_inactive(wire: Wire) -> None:
     queue_id = await wire.create_queue(fail_limit=3, backoff_ms=0, max_attempts=5)
     await put_all(wire, queue_id, b"bad")
     member = await join(wire, queue_id)
@@ -289,9 +287,8 @@ async def test_one_bad_message_does_not_make_it_inactive(connect: Connect) -> No
 
 
 async def test_one_that_fails_everything_is_slowed_and_recovers(
-    start_middleware: StartMiddleware, connect: Connect, capsys: pytest.CaptureFixture[str]
+    server: MiddlewareServer, connect: Connect, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = await start_middleware()
     logs.configure("info", json=True)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000)
@@ -330,9 +327,8 @@ async def test_one_that_fails_everything_is_slowed_and_recovers(
 
 
 async def test_one_that_fails_everything_loses_its_partitions(
-    start_middleware: StartMiddleware, connect: Connect
+    server: MiddlewareServer, connect: Connect
 ) -> None:
-    server = await start_middleware()
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(backoff_ms=3_600_000, backoff_max_ms=3_600_000, late_limit=0)
     failing = await join(wire, queue_id, messages=5)
@@ -372,8 +368,7 @@ async def test_what_the_application_acknowledged_itself_is_an_answer(
     assert (await member.lost()).code == ErrorCode.CONSUMER_INACTIVE
 
 
-async def test_what_is_given_back_unbegun_is_no_failure(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_what_is_given_back_unbegun_is_no_failure(wire: Wire) -> None:
     queue_id = await wire.create_queue(fail_limit=1)
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id)
@@ -404,9 +399,8 @@ async def test_a_queue_may_put_up_with_everything(
 
 
 async def test_a_consumer_without_credit_holds_no_partitions(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    server: MiddlewareServer, connect: Connect, database_url: str
 ) -> None:
-    server = await start_middleware()
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue()
     paused = await join(other, queue_id, messages=0)

@@ -254,24 +254,9 @@ async def test_nothing_is_claimed_beside_doubt() -> None:
 
 
 @pytest.fixture
-async def server(start_middleware: StartMiddleware) -> MiddlewareServer:
-    return await start_middleware()
-
-
-@pytest.fixture
-async def wire(server: MiddlewareServer, connect: Connect) -> Wire:
-    return await (await connect(server)).register()
-
-
-@pytest.fixture
 async def producer(server: MiddlewareServer, connect: Connect) -> Wire:
     """A client of its own, so that doubt about its puts stands before nobody else's."""
     return await (await connect(server)).register()
-
-
-@pytest.fixture
-async def queue_id(wire: Wire) -> int:
-    return await wire.create_queue()
 
 
 @pytest.fixture

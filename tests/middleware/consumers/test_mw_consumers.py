@@ -21,7 +21,7 @@ from telesto.middleware.waiting.room import Announcer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import LeaseRef
-from wire import PATIENCE_S, READ_ONLY, until
+from wire import PATIENCE_S, READ_ONLY, Wire, until
 from workbench import empty_room, without_database
 
 
@@ -33,9 +33,7 @@ async def set_lease(database_url: str, lease_ms: int) -> None:
     await connection.close()
 
 
-async def test_what_waits_is_pushed_and_what_comes(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_what_waits_is_pushed_and_what_comes(wire: Wire, queue_id: int) -> None:
     await put_all(wire, queue_id, b"1", b"2")
     member = await join(wire, queue_id)
     assert await member.bodies(2) == [b"1", b"2"]
@@ -45,9 +43,7 @@ async def test_what_waits_is_pushed_and_what_comes(connect: Connect) -> None:
     assert await member.ack(b"1") == [ErrorCode.LEASE_LOST]
 
 
-async def test_credit_bounds_what_a_consumer_has(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_credit_bounds_what_a_consumer_has(wire: Wire, queue_id: int) -> None:
     await put_all(wire, queue_id, b"1", b"2", b"3", b"4")
     member = await join(wire, queue_id, messages=0)
     assert await wire.read_now(queue_id) != []
@@ -59,9 +55,7 @@ async def test_credit_bounds_what_a_consumer_has(connect: Connect) -> None:
     assert await member.bodies(1) == [b"4"]
 
 
-async def test_credit_in_bytes(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_credit_in_bytes(wire: Wire, queue_id: int) -> None:
     await put_all(wire, queue_id, b"a" * 6, b"b" * 6, b"c" * 20, b"d")
     member = await join(wire, queue_id, size=12)
     assert await member.bodies(2) == [b"a" * 6, b"b" * 6]
@@ -72,14 +66,12 @@ async def test_credit_in_bytes(connect: Connect) -> None:
     assert await member.bodies(1) == [b"d"]
 
 
-async def test_credit_of_an_unknown_consumer(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_credit_of_an_unknown_consumer(wire: Wire) -> None:
     answer = await wire.ask(packets.Credit(77, 1, 0))
     assert answer.code == ErrorCode.CONSUMER_NOT_EXISTING
 
 
-async def test_consumers_share_equally(start_middleware: StartMiddleware, connect: Connect) -> None:
-    server = await start_middleware()
+async def test_consumers_share_equally(server: MiddlewareServer, connect: Connect) -> None:
     first, second = [await (await connect(server)).register() for _ in range(2)]
     queue_id = await first.create_queue()
     members = [await join(first, queue_id), await join(second, queue_id)]
@@ -106,8 +98,7 @@ async def test_consumers_of_several_middlewares(start_middleware: StartMiddlewar
     assert await far.bodies(1) == [b"1"]
 
 
-async def test_a_returned_message_comes_again(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_a_returned_message_comes_again(wire: Wire) -> None:
     queue_id = await wire.create_queue(backoff_ms=0)
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id)
@@ -168,8 +159,7 @@ async def test_what_has_expired_is_removed_and_its_space_free(
     assert [message.body for message in await wire.read_now(queue_id)] == [b"again"]
 
 
-async def test_redriving_pushes_to_who_waits(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_redriving_pushes_to_who_waits(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_attempts=1)
     member = await join(wire, queue_id)
     await put_all(wire, queue_id, b"1")
@@ -206,9 +196,7 @@ async def test_a_dead_letter_goes_on_to_who_waits(
     assert read.origin == message.origin
 
 
-async def test_a_wrong_dead_letter_queue_is_refused(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_wrong_dead_letter_queue_is_refused(wire: Wire, queue_id: int) -> None:
     for wrong, code, related_id, details in (
         (
             queue_id,
@@ -273,9 +261,7 @@ async def test_a_lease_that_ran_out_is_told(
     assert message.attempt == 1  # it was not begun
 
 
-async def test_a_touched_lease_goes_on(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_touched_lease_goes_on(wire: Wire, queue_id: int) -> None:
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id)
     await member.next(1)
@@ -284,9 +270,7 @@ async def test_a_touched_lease_goes_on(connect: Connect) -> None:
     assert [result.error for result in answer.results] == [None, ErrorCode.LEASE_LOST]
 
 
-async def test_deleting_the_queue_ends_its_consumers(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_deleting_the_queue_ends_its_consumers(wire: Wire, queue_id: int) -> None:
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id)
     await member.next(1)
@@ -335,11 +319,8 @@ async def test_a_middleware_that_stops_gives_back_without_counting(
 
 
 async def test_a_middleware_taken_for_dead_has_its_consumers_join_again(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, connect: Connect, database_url: str
 ) -> None:
-    server: MiddlewareServer = await start_middleware()
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     member = await join(wire, queue_id)
     connection = await asyncpg.connect(database_url)
     await connection.execute("DELETE FROM telesto.middlewares")
@@ -352,10 +333,7 @@ async def test_a_middleware_taken_for_dead_has_its_consumers_join_again(
     assert await member.bodies(1) == [b"1"]
 
 
-async def test_large_messages_leave_in_several_frames(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware()
+async def test_large_messages_leave_in_several_frames(server: MiddlewareServer, connect: Connect) -> None:
     wire = await connect(server)
     await wire.hello(max_frame=100_000)
     answer = await wire.ask(packets.RegisterClient("small", packets.ClientMode.FULL, b"0" * 16))
@@ -368,8 +346,7 @@ async def test_large_messages_leave_in_several_frames(
 
 
 @pytest.mark.parametrize("packet", [packets.Ack, packets.Nack, packets.Touch])
-async def test_answers_without_messages_are_refused(connect: Connect, packet: Any) -> None:
-    wire = await (await connect()).register()
+async def test_answers_without_messages_are_refused(wire: Wire, packet: Any) -> None:
     arguments: list[Any] = [[]]
     if packet is not packets.Touch:
         arguments = [wire.number(), [], []]
@@ -429,18 +406,14 @@ async def test_partitions_go_to_consumers_of_several_middlewares(
     assert sorted(found) == [[f"{key}{i}" for i in range(5)] for key in "ab"]
 
 
-async def test_a_message_tells_its_partition(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_message_tells_its_partition(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id)
     await put_keyed(wire, queue_id, "a")
     (message,) = await member.next(1)
     assert message.partition_key == "a"
 
 
-async def test_more_of_a_partition_comes_as_there_is_credit(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_more_of_a_partition_comes_as_there_is_credit(wire: Wire, queue_id: int) -> None:
     await put_keyed(wire, queue_id, "a1", "a2", "a3", "b1")
     member = await join(wire, queue_id, messages=1)
     seen = []
@@ -452,9 +425,7 @@ async def test_more_of_a_partition_comes_as_there_is_credit(connect: Connect) ->
     assert sorted(seen) == ["a1", "a2", "a3", "b1"]
 
 
-async def test_what_comes_back_with_another_message_is_told(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_what_comes_back_with_another_message_is_told(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id)
     await put_keyed(wire, queue_id, "a1", "a2", "a3")
     await member.next(3)
@@ -466,9 +437,7 @@ async def test_what_comes_back_with_another_message_is_told(connect: Connect) ->
     assert names_of(await member.next(3)) == ["a1", "a2", "a3"]
 
 
-async def test_a_partition_goes_on_once_what_was_before_is_answered(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_partition_goes_on_once_what_was_before_is_answered(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id)
     await put_keyed(wire, queue_id, "a1", "a2")
     await member.next(2)
@@ -539,9 +508,7 @@ async def test_partitions_without_messages_are_forgotten(
     assert names_of(await member.next(1)) == ["a2"]
 
 
-async def test_a_partition_key_and_a_receiver_exclude_each_other(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_partition_key_and_a_receiver_exclude_each_other(wire: Wire, queue_id: int) -> None:
     for message in ({"partition_key": "a", "receiver_id": wire.client_id}, {"partition_key": ""}):
         answer = await asyncio.wait_for(wire.put(queue_id, **message), PATIENCE_S)
         assert answer.code == ErrorCode.INVALID_PARAMETER

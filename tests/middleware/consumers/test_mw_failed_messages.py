@@ -139,8 +139,7 @@ async def test_a_partition_goes_to_another_consumer_after_three_failures(
     assert await second.bodies(1) == [b"a2"]
 
 
-async def test_the_only_consumer_gets_everything_again(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_the_only_consumer_gets_everything_again(wire: Wire) -> None:
     queue_id = await wire.create_queue(backoff_ms=0)
     member = await join(wire, queue_id, messages=1)
     await put_all(wire, queue_id, b"bad")

@@ -31,12 +31,8 @@ async def end_backends(watcher: asyncpg.Connection, name: str) -> None:
 
 
 async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server: MiddlewareServer = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     async with locked(database_url, queue_id) as watcher:
         answers = [wire.put(queue_id) for _ in range(3)]
         await until_blocked(watcher)
@@ -56,12 +52,8 @@ async def test_a_lost_call_is_in_doubt_and_the_next_one_works(
 
 
 async def test_reads_and_lookups_in_flight_are_in_doubt_too(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
     async with locked(database_url, queue_id, "take_lock_key") as watcher:
         answer = wire.read(queue_id, wait_ms=60_000)
@@ -73,12 +65,8 @@ async def test_reads_and_lookups_in_flight_are_in_doubt_too(
 
 
 async def test_every_connection_is_made_again(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
     watcher = await asyncpg.connect(database_url)
     await end_backends(watcher, "%")
@@ -108,12 +96,8 @@ async def until_taken(wire: Wire, queue_id: int) -> None:
 
 
 async def test_without_a_database_requests_are_refused_at_once(
-    connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
+    connect: Connect, wire: Wire, queue_id: int, postgres_url: str, database_url: str
 ) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     name = database_url.rpartition("/")[2].partition("?")[0]
     admin = await asyncpg.connect(postgres_url)
     await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
@@ -321,8 +305,7 @@ async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
     connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
 ) -> None:
     server = await start_middleware(heartbeat_interval_s=0.1, heartbeat_timeout_s=3)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     name = database_url.rpartition("/")[2].partition("?")[0]
     admin = await asyncpg.connect(postgres_url)

@@ -18,9 +18,10 @@ from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import CHECKPOINT, MAX_WAL, RIGHTS, ROWS, SIZE, VACUUM, Disk
 from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.metrics.counters import Counters
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from wire import PATIENCE_S, until
+from wire import PATIENCE_S, Wire, until
 
 MIB = 1 << 20
 #: As large as the reserve of a small disk, which has 1,000 MiB here.
@@ -200,10 +201,8 @@ async def test_what_the_database_says_counts_for_a_while(
 
 
 async def test_only_what_stores_is_refused(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
     reader = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(3):

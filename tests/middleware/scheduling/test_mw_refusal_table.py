@@ -285,8 +285,7 @@ async def _begin(
     connect: Connect, start_middleware: StartMiddleware, patch: pytest.MonkeyPatch
 ) -> tuple[Scene, int]:
     server = await start_middleware(max_unconfirmed=MAX_UNCONFIRMED)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     return Scene(wire, await wire.create_queue("taken"), server, connect, patch), wire.number()
 
 
@@ -408,8 +407,7 @@ async def test_an_error_about_the_connection_has_packet_id_0_and_ends_it(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(max_connections=1)
-    first = await connect(server)
-    await first.register()
+    first = await (await connect(server)).register()
     second = await connect(server)
     await second.closed()
     error = second.unasked.get_nowait()
@@ -420,13 +418,9 @@ async def test_an_error_about_the_connection_has_packet_id_0_and_ends_it(
 
 
 async def test_frames_may_be_long_before_they_may_be_sent_long(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int
 ) -> None:
     """The limit of 4,096 bytes until a client is identified is not for the answer that identifies it."""
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id, body=os.urandom(100_000))
     assert len(await wire.read_now(queue_id)) == 1
     await wire.close()

@@ -76,13 +76,11 @@ async def _identified(
     connect: Connect, server: MiddlewareServer, mode: ClientMode = FULL
 ) -> tuple[Wire, int]:
     """A connection, and a queue of its own with a message for every read of the test."""
-    owner = await connect(server)
-    await owner.register()
+    owner = await (await connect(server)).register()
     queue_id = await owner.create_queue()
     for _ in range(20):
         await owner.put_one(queue_id)
-    wire = await connect(server)
-    await wire.register(mode=mode)
+    wire = await (await connect(server)).register(mode=mode)
     return wire, queue_id
 
 
@@ -163,9 +161,8 @@ async def test_what_is_rejected_in_between_lets_nothing_overtake(
 
 @pytest.mark.parametrize("name", [name for name in NUMBERED if _INFO[name].mode is ClientMode.FULL])
 async def test_a_request_without_permission_lets_nothing_overtake(
-    connect: Connect, start_middleware: StartMiddleware, name: str
+    connect: Connect, server: MiddlewareServer, name: str
 ) -> None:
-    server = await start_middleware()
     wire, queue_id = await _identified(connect, server, READ_ONLY)
     requests = numbered_requests(queue_id)
     overload(server)
@@ -179,9 +176,8 @@ async def test_a_request_without_permission_lets_nothing_overtake(
 
 
 async def test_a_number_left_out_counts_also_when_its_request_is_rejected(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware()
     wire, queue_id = await _identified(connect, server)
     shut(server)
     assert (await wire.put(queue_id)).code == ErrorCode.STANDBY_UNAVAILABLE
@@ -192,9 +188,8 @@ async def test_a_number_left_out_counts_also_when_its_request_is_rejected(
 
 
 async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware()
     wire, queue_id = await _identified(connect, server)
     shut(server)
     listed = await wire.ask(packets.GetQueues(0, 10))
@@ -205,8 +200,7 @@ async def test_what_only_reads_is_done_also_while_no_commit_is_confirmed(
     assert subscribed.code == ErrorCode.STANDBY_UNAVAILABLE
 
 
-async def test_what_is_not_recorded_has_no_order(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware()
+async def test_what_is_not_recorded_has_no_order(connect: Connect, server: MiddlewareServer) -> None:
     wire, queue_id = await _identified(connect, server)
     overload(server)
     assert (await wire.ask(put(0, queue_id))).code == ErrorCode.OVERLOADED
@@ -235,11 +229,7 @@ async def _full_queue(wire: Wire, **settings: Any) -> tuple[int, int]:
     return queue_id, number
 
 
-async def test_a_refusal_ends_with_the_confirmation_of_the_put_that_the_queue_refused(
-    connect: Connect,
-) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_refusal_ends_with_the_confirmation_of_the_put_that_the_queue_refused(wire: Wire) -> None:
     queue_id, refused = await _full_queue(wire)
     # These were under way.
     for _ in range(3):
@@ -250,9 +240,7 @@ async def test_a_refusal_ends_with_the_confirmation_of_the_put_that_the_queue_re
 
 
 @pytest.mark.parametrize("name", ["Confirm", *[name for name in NUMBERED if name != "DeleteClient"]])
-async def test_any_request_may_confirm_the_refusal(connect: Connect, name: str) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_any_request_may_confirm_the_refusal(wire: Wire, name: str) -> None:
     queue_id, refused = await _full_queue(wire)
     if name == "Confirm":
         packet: Any = packets.Confirm([refused], [], [])
@@ -263,19 +251,15 @@ async def test_any_request_may_confirm_the_refusal(connect: Connect, name: str) 
     assert await wire.put_one(queue_id)
 
 
-async def test_a_number_left_out_ends_the_refusal(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_number_left_out_ends_the_refusal(wire: Wire) -> None:
     queue_id, _ = await _full_queue(wire)
     assert _error_of(await wire.put(queue_id)) == ErrorCode.QUEUE_FULL
     wire.resume()
     assert await wire.put_one(queue_id)
 
 
-async def test_a_producer_that_always_has_puts_under_way_gets_through(connect: Connect) -> None:
+async def test_a_producer_that_always_has_puts_under_way_gets_through(wire: Wire) -> None:
     """Each put is sent before the answer to the one before it, and confirms the one before that."""
-    wire = await connect()
-    await wire.register()
     queue_id, refused = await _full_queue(wire)
     outcomes = []
     numbers = [refused]
@@ -287,9 +271,7 @@ async def test_a_producer_that_always_has_puts_under_way_gets_through(connect: C
     assert outcomes == [full, None, full, full, full, full]  # the queue has space for one
 
 
-async def test_a_repetition_is_told_of_the_first_put(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_repetition_is_told_of_the_first_put(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=1)
     first = await wire.put_one(queue_id, dedup_key="key")
     assert _error_of(await wire.put(queue_id, dedup_key="other")) == ErrorCode.QUEUE_FULL

@@ -484,8 +484,7 @@ async def test_what_failed_in_its_first_call_is_not(
     failure: Exception,
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
     _fail_after(monkeypatch, 0, _raiser(failure))
@@ -500,8 +499,7 @@ async def test_what_stays_busy_after_a_part_is_in_doubt(
 ) -> None:
     monkeypatch.setattr(single_request, "BUSY_TRIES", 3)
     server = await start_middleware(purge_rows=2, single_workers=1)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(5):
         await wire.put_one(queue_id)
@@ -526,8 +524,7 @@ async def test_a_queue_deleted_while_it_is_purged_was_purged(
     database_url: str,
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(5):
         await wire.put_one(queue_id)

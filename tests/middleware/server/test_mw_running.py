@@ -52,8 +52,7 @@ async def test_the_start_tells_of_sql_bodies_that_no_frame_holds(
 
 async def test_metrics_and_health_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(admin_port=0)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(3):
         await wire.put_one(queue_id)
@@ -107,8 +106,7 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     silent = await start_middleware(heartbeat_interval_s=3_600, heartbeat_timeout_s=7_200)
-    wire = await connect(silent)
-    await wire.register()
+    wire = await (await connect(silent)).register()
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(silent, 1)
@@ -126,8 +124,7 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     await until(lambda: silent.peers.middleware_id != was)
     await until_know_each_other(silent, other)
     await until_waiting(silent, 1)
-    writer = await connect(other)
-    await writer.register()
+    writer = await (await connect(other)).register()
     await writer.put_one(queue_id)
     assert len((await answer).messages) == 1
     await connection.close()
@@ -137,8 +134,7 @@ async def test_staged_messages_are_placed_and_wake_readers(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(wake_sweep_s=3_600, staged_interval_s=0.02)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(server, 1)
@@ -158,8 +154,7 @@ async def test_the_messages_of_deleted_queues_are_removed(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(sweep_interval_s=0.02, sweep_rows=3)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for answer in [wire.put(queue_id) for _ in range(10)]:
         await answer
@@ -173,8 +168,7 @@ async def test_what_stays_unconfirmed_too_long_is_dead(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(sweep_interval_s=0.02, retention_s=0.05)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     await wire.put_one(queue_id, body=b"dead")
     assert len(await wire.read_now(queue_id)) == 1
@@ -197,8 +191,9 @@ async def test_a_start_without_a_schema_names_the_command(empty_database_url: st
         await server.start()
 
 
-async def test_an_address_in_use_is_named(start_middleware: StartMiddleware) -> None:
-    server = await start_middleware()
+async def test_an_address_in_use_is_named(
+    start_middleware: StartMiddleware, server: MiddlewareServer
+) -> None:
     host, port = server.address
     with pytest.raises(OSError, match=f"{host}:{port}"):
         await start_middleware(port=port)
@@ -259,8 +254,7 @@ async def test_a_middleware_whose_worker_fails_ends(
     connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start_middleware(shutdown_limit_s=0.05)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
 
     def fail(*_arguments: object) -> None:

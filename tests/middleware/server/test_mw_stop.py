@@ -21,8 +21,7 @@ async def test_a_stop_answers_what_waits_and_says_goodbye(
 ) -> None:
     server, other = await start_middleware(goaway_grace_s=PATIENCE_S), await start_middleware()
     await until_know_each_other(server, other)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     waiting = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(server, 1)
@@ -46,8 +45,7 @@ async def test_a_stop_answers_what_waits_and_says_goodbye(
 
 async def test_requests_under_way_are_answered(connect: Connect, start_middleware: StartMiddleware) -> None:
     server, other = await start_middleware(max_batch=5), await start_middleware()
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     answers = [wire.put(queue_id) for _ in range(100)]
     await answers[0]
@@ -56,8 +54,7 @@ async def test_requests_under_way_are_answered(connect: Connect, start_middlewar
     assert {type(outcome) for outcome in outcomes} == {packets.PutMessageResponse}
     await server.wait_closed()
     await wire.closed()
-    heir = await connect(other)
-    await heir.register()
+    heir = await (await connect(other)).register()
     assert len(await heir.read_now(queue_id, max_messages=200)) == 100
 
 
@@ -65,8 +62,7 @@ async def test_what_takes_too_long_is_cut_off(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(shutdown_limit_s=0.1)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     async with locked(database_url, queue_id) as watcher:
         answer = wire.put(queue_id)
@@ -104,10 +100,7 @@ async def test_a_stopped_middleware_is_not_listed(
     assert (await (await connect(other)).hello()).addresses == []
 
 
-async def test_a_stopped_middleware_leaves_no_backend(
-    start_middleware: StartMiddleware, database_url: str
-) -> None:
-    server: MiddlewareServer = await start_middleware()
+async def test_a_stopped_middleware_leaves_no_backend(server: MiddlewareServer, database_url: str) -> None:
     server.request_stop()
     await server.wait_closed()
     connection = await asyncpg.connect(database_url)
@@ -127,8 +120,7 @@ async def test_nobody_is_served_after_the_stop_began(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(goaway_grace_s=PATIENCE_S)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     server.request_stop()
     await asyncio.wait_for(wire.unasked.get(), PATIENCE_S)

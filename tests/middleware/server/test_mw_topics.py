@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Connect, StartMiddleware
 from telesto.middleware.scheduling.requests import Kind
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import NewTopicMessage, TopicPosition
@@ -52,8 +53,7 @@ def code(answer: Any) -> int:
     return answer.code
 
 
-async def test_messages_come_in_order_until_they_are_confirmed(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_messages_come_in_order_until_they_are_confirmed(wire: Wire) -> None:
     subscription = await subscribe(wire, "t")
     assert await publish(wire, "t", b"1", b"2", b"3") == [1, 2, 3]
     assert bodies(await wire.ask(get(subscription, max_messages=2))) == [b"1", b"2"]
@@ -65,8 +65,7 @@ async def test_messages_come_in_order_until_they_are_confirmed(connect: Connect)
     assert bodies(await wire.ask(get(subscription))) == []
 
 
-async def test_names_come_with_messages_where_they_were_not_known(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_names_come_with_messages_where_they_were_not_known(wire: Wire) -> None:
     subscription = await subscribe(wire, "t")
     await publish(wire, "t", b"1")
     for request in (get(topic="t"), get()):
@@ -299,15 +298,13 @@ _TWICE = [TopicPosition(1, 0, 0)] * 2
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-async def test_bad_parameters_are_named(connect: Connect, packet: Any, field: str) -> None:
-    wire = await (await connect()).register()
+async def test_bad_parameters_are_named(wire: Wire, packet: Any, field: str) -> None:
     answer = await wire.ask(packet)
     assert code(answer) == ErrorCode.INVALID_PARAMETER
     assert answer.details.startswith(field + ":")
 
 
-async def test_positions_that_cannot_be_are_refused(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_positions_that_cannot_be_are_refused(wire: Wire) -> None:
     await publish(wire, "t", b"1")
     subscription, other = await subscribe(wire, "t"), await subscribe(wire, "other")
     await publish(wire, "t", b"2")
@@ -319,9 +316,8 @@ async def test_positions_that_cannot_be_are_refused(connect: Connect) -> None:
 
 
 async def test_topics_that_are_busy_elsewhere_are_put_to_all_the_same(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware()
     wires = [await (await connect(server)).register() for _ in range(4)]
     topics = ["a", "b"]
     for topic in topics:
@@ -375,8 +371,7 @@ async def test_idle_interest_in_a_topic_ends(
     await connection.close()
 
 
-async def test_a_topic_that_is_subscribed_to_already_is_said(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_a_topic_that_is_subscribed_to_already_is_said(wire: Wire) -> None:
     subscription_id = await subscribe(wire, "news")
     answer = await wire.ask(packets.Subscribe(wire.number(), [], "news"))
     assert isinstance(answer, packets.Error)

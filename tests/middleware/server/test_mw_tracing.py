@@ -231,8 +231,7 @@ async def test_nothing_is_followed_unless_it_is_wanted(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(admin_port=0)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     await wire.put_one(await wire.create_queue())
     _, body = await fetch(server.admin_address, b"GET /phases HTTP/1.1\r\n\r\n")
     assert body.decode() == ",".join(COLUMNS) + "\n"

@@ -53,8 +53,7 @@ async def test_a_waiting_read_does_not_hold_up_its_connection(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id, other_queue = await wire.create_queue(), await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     assert await wire.put_one(other_queue)
@@ -65,13 +64,11 @@ async def test_a_waiting_read_does_not_hold_up_its_connection(
 
 async def test_first_come_first_served(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    writer = await connect(server)
-    await writer.register()
+    writer = await (await connect(server)).register()
     queue_id = await writer.create_queue()
     answers = []
     for count in range(1, 6):
-        reader = await connect(server)
-        await reader.register()
+        reader = await (await connect(server)).register()
         answers.append(reader.read(queue_id, wait_ms=LONG_MS))
         await until_waiting(server, count)
     for number in range(5):
@@ -109,17 +106,13 @@ async def test_a_reader_with_conditions_leaves_the_message_to_others(
     assert not never.done()
 
 
-async def test_time_runs_out(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_time_runs_out(wire: Wire, queue_id: int) -> None:
     assert await wire.read_now(queue_id, wait_ms=20) == []
 
 
 async def test_a_cancelled_read_takes_nothing(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
@@ -132,10 +125,7 @@ async def test_a_cancelled_read_takes_nothing(connect: Connect, start_middleware
     assert len(await wire.read_now(queue_id)) == 1
 
 
-async def test_a_read_is_cancelled_before_its_turn(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_a_read_is_cancelled_before_its_turn(wire: Wire, queue_id: int) -> None:
     first = wire.put(queue_id)
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     cancelled = wire.send(packets.CancelRequest(answer.packet_id))  # type: ignore[attr-defined]
@@ -150,8 +140,7 @@ async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     async with locked(database_url, queue_id, "take_lock_key") as watcher:
         answer = wire.read(queue_id, wait_ms=LONG_MS)
@@ -163,8 +152,7 @@ async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
 
 async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
@@ -208,8 +196,7 @@ async def test_readers_learn_that_their_queue_is_deleted(
 
 async def test_waiting_is_bounded(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(max_waiting_reads=1)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
@@ -238,8 +225,7 @@ async def test_what_nobody_told_of_is_found(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(wake_sweep_s=0.05)
-    reader = await connect(server)
-    await reader.register()
+    reader = await (await connect(server)).register()
     queue_id = await reader.create_queue()
     answer = reader.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
@@ -251,8 +237,7 @@ async def test_what_came_while_nobody_listened_is_found(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(wake_sweep_s=3_600)
-    reader = await connect(server)
-    await reader.register()
+    reader = await (await connect(server)).register()
     queue_id = await reader.create_queue()
     answer = reader.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from conftest import Connect, StartMiddleware
+from conftest import Connect
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from wire import FULL, READ_ONLY, frame, hello, put, read
+from wire import FULL, READ_ONLY, Wire, frame, hello, put, read
 
 INVALID = ErrorCode.INVALID_PARAMETER
 LARGEST_ID = (1 << 63) - 1
@@ -50,8 +51,7 @@ async def test_frames_before_a_bad_length_are_answered(connect: Connect) -> None
 
 
 async def test_a_large_frame_is_taken_from_identified_clients_only(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     assert await wire.put_one(queue_id, body=bytes(1 << 19))
     stranger = await connect()
@@ -62,17 +62,12 @@ async def test_a_large_frame_is_taken_from_identified_clients_only(connect: Conn
 
 
 async def test_a_frame_that_is_cut_short_leaves_nothing_behind(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int
 ) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
-    queue_id = await wire.create_queue()
     wire.write(put(wire.number(), queue_id, body=bytes(1 << 19)).encode(9)[: 1 << 18])
     await wire.drain()
     await wire.close()
-    other = await connect(server)
-    await other.register()
+    other = await (await connect(server)).register()
     assert await other.read_now(queue_id) == []
     assert server.budget.bytes == 0
 
@@ -96,12 +91,8 @@ async def test_another_protocol_is_told_so(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_random_bytes_hurt_nobody_else(
-    connect: Connect, start_middleware: StartMiddleware, seed: int
-) -> None:
-    server = await start_middleware()
-    bystander = await connect(server)
-    await bystander.register()
+async def test_random_bytes_hurt_nobody_else(connect: Connect, server: MiddlewareServer, seed: int) -> None:
+    bystander = await (await connect(server)).register()
     queue_id = await bystander.create_queue()
     source = random.Random(seed)
     for identified in (False, True):
@@ -121,18 +112,14 @@ async def test_random_bytes_hurt_nobody_else(
 
 
 @pytest.mark.parametrize("method_id", [0x0000, 0x00FE, 0x4141, 0xFFFF])
-async def test_an_unknown_method_is_refused(connect: Connect, method_id: int) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_an_unknown_method_is_refused(wire: Wire, method_id: int) -> None:
     packet_id, answer = wire.expect()
     wire.write(frame(method_id, packet_id, b"whatever"))
     assert (await answer).code == ErrorCode.UNKNOWN_METHOD
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
 
 
-async def test_what_only_the_server_sends_is_refused(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_what_only_the_server_sends_is_refused(wire: Wire) -> None:
     for method_id in packets.PACKETS.keys() - packets.REQUESTS.keys():
         packet_id, answer = wire.expect()
         wire.write(frame(method_id, packet_id, b""))
@@ -140,9 +127,7 @@ async def test_what_only_the_server_sends_is_refused(connect: Connect) -> None:
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
 
 
-async def test_every_method_refuses_a_payload_that_is_not_its_own(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_every_method_refuses_a_payload_that_is_not_its_own(wire: Wire) -> None:
     for method_id, info in packets.REQUESTS.items():
         if packets.ConnectionState.IDENTIFIED not in info.allowed:
             continue
@@ -153,18 +138,14 @@ async def test_every_method_refuses_a_payload_that_is_not_its_own(connect: Conne
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
 
 
-async def test_invalid_utf_8_is_malformed(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_invalid_utf_8_is_malformed(wire: Wire) -> None:
     good = packets.GetQueueId("queue").encode(1)
     packet_id, answer = wire.expect()
     wire.write(frame(packets.GetQueueId.METHOD_ID, packet_id, good[10:].replace(b"queue", b"qu\xff\xfee")))
     assert (await answer).code == ErrorCode.MALFORMED_PACKET
 
 
-async def test_a_tag_that_must_be_understood_is_refused(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_tag_that_must_be_understood_is_refused(wire: Wire) -> None:
     packet_id, answer = wire.expect()
     wire.write(frame(packets.Ping.METHOD_ID, packet_id, b"\x01" + struct.pack(">HI", 0x8001, 0)))
     assert (await answer).code == ErrorCode.UNSUPPORTED_FIELD
@@ -256,9 +237,7 @@ async def test_nothing_is_handled_behind_what_ends_the_connection(connect: Conne
         await second[1]
 
 
-async def test_packet_id_0_is_the_servers(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_packet_id_0_is_the_servers(wire: Wire) -> None:
     wire.write(packets.Ping().encode(0) + packets.GetQueueId("q").encode(0))
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
     assert [wire.unasked.get_nowait().code for _ in range(2)] == [ErrorCode.UNEXPECTED_PACKET] * 2
@@ -288,10 +267,9 @@ async def test_a_tiny_frame_limit_is_refused(connect: Connect) -> None:
         ({"receiver_id": -1}, "receiver_id: -1"),
     ],
 )
-async def test_bad_messages_are_refused(connect: Connect, fields: dict[str, Any], named: str) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_bad_messages_are_refused(
+    wire: Wire, queue_id: int, fields: dict[str, Any], named: str
+) -> None:
     error = await refusal(wire, put(wire.number(), queue_id, **fields))
     assert named in error.details
     message = packets.NewMessage(fields.get("priority", 5), fields.get("receiver_id", 0), b"", None)
@@ -301,24 +279,17 @@ async def test_bad_messages_are_refused(connect: Connect, fields: dict[str, Any]
 
 
 @pytest.mark.parametrize("queue_ids", [[], [0], [-1], [1, 0], [-(1 << 63)], [1, 2, 1], list(range(1, 1002))])
-async def test_bad_lists_of_queues_are_refused(connect: Connect, queue_ids: list[int]) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_bad_lists_of_queues_are_refused(wire: Wire, queue_ids: list[int]) -> None:
     assert "queue_ids" in (await refusal(wire, put(wire.number(), *queue_ids))).details
 
 
-async def test_a_put_of_no_or_too_many_messages_is_refused(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_put_of_no_or_too_many_messages_is_refused(wire: Wire) -> None:
     await refusal(wire, packets.PutMessages(wire.number(), [], []))
     one = packets.QueuedMessage(1, packets.NewMessage(5, 0, b"", None))
     await refusal(wire, packets.PutMessages(wire.number(), [], [one] * 1_001))
 
 
-async def test_bodies_up_to_the_limit_are_taken(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_bodies_up_to_the_limit_are_taken(wire: Wire, queue_id: int) -> None:
     for size in (0, 1 << 20):
         await wire.put_one(queue_id, body=bytes(size))
         (message,) = await wire.read_now(queue_id)
@@ -343,8 +314,7 @@ async def test_bad_names_are_refused(connect: Connect, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["x", "x" * 255, "\N{GRINNING FACE}" * 255, 'it\'s "quoted"; --', "名", " "])
 async def test_good_names_are_taken(connect: Connect, name: str) -> None:
-    wire = await connect()
-    await wire.register(name)
+    wire = await (await connect()).register(name)
     queue_id = await wire.create_queue(name)
     assert (await wire.ask(packets.GetQueueId(name))).queue_id == queue_id
     assert (await wire.ask(packets.GetQueueName(queue_id))).queue_name == name
@@ -412,12 +382,7 @@ BAD_REQUESTS = [
 ]
 
 
-async def test_bad_parameters_are_refused_before_anything_is_done(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
+async def test_bad_parameters_are_refused_before_anything_is_done(wire: Wire) -> None:
     for packet in BAD_REQUESTS:
         if getattr(packet, "number", 0) == 1:
             packet = replace(packet, number=wire.number())
@@ -429,9 +394,7 @@ async def test_bad_parameters_are_refused_before_anything_is_done(
     assert await wire.put_one(queue_id)
 
 
-async def test_an_unknown_queue_among_several_is_reported(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_an_unknown_queue_among_several_is_reported(wire: Wire) -> None:
     first, second = await wire.create_queue(), await wire.create_queue()
     answer = await wire.put(first, LARGEST_ID, second)
     assert [result.error for result in answer.results] == [None, ErrorCode.QUEUE_NOT_EXISTING, None]
@@ -440,9 +403,7 @@ async def test_an_unknown_queue_among_several_is_reported(connect: Connect) -> N
         assert len(await wire.read_now(queue_id)) == 1
 
 
-async def test_an_unknown_queue_cannot_be_read(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_an_unknown_queue_cannot_be_read(wire: Wire) -> None:
     for wait_ms in (0, 60_000):
         answer = await wire.read(LARGEST_ID, wait_ms=wait_ms)
         assert answer.code == ErrorCode.QUEUE_NOT_EXISTING
@@ -450,12 +411,10 @@ async def test_an_unknown_queue_cannot_be_read(connect: Connect) -> None:
 
 
 async def test_a_read_only_client_changes_nothing(connect: Connect) -> None:
-    owner = await connect()
-    await owner.register()
+    owner = await (await connect()).register()
     queue_id = await owner.create_queue()
     await owner.put_one(queue_id)
-    wire = await connect()
-    await wire.register(mode=READ_ONLY)
+    wire = await (await connect()).register(mode=READ_ONLY)
     for packet in (
         put(wire.number(), queue_id),
         packets.PutMessages(

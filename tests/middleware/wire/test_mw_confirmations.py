@@ -17,8 +17,7 @@ async def _unconfirmed(wire: Wire, connect: Connect) -> set[int]:
     return {listed.number for listed in [*answer.operations, *answer.hand_overs]}
 
 
-async def test_a_read_cancelled_before_its_turn_confirms(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_a_read_cancelled_before_its_turn_confirms(connect: Connect, wire: Wire) -> None:
     queue_id = await wire.create_queue()  # number 1
     await wire.put_one(queue_id)  # number 2
     assert len(await wire.read_now(queue_id)) == 1  # number 3
@@ -32,9 +31,7 @@ async def test_a_read_cancelled_before_its_turn_confirms(connect: Connect) -> No
     assert listed == {4} | ({5} if (await cancelled).messages else set())
 
 
-async def test_a_cancelled_read_that_confirms_does_not_wait(connect: Connect) -> None:
-    wire = await (await connect()).register()
-    queue_id = await wire.create_queue()
+async def test_a_cancelled_read_that_confirms_does_not_wait(wire: Wire, queue_id: int) -> None:
     full = await wire.create_queue()
     before = wire.put(full)
     cancelled = wire.send(read(wire.number(), queue_id, wait_ms=0xFFFF_FFFF, confirmed=[1]))
@@ -43,8 +40,9 @@ async def test_a_cancelled_read_that_confirms_does_not_wait(connect: Connect) ->
     assert (await asyncio.wait_for(cancelled, PATIENCE_S)).messages == []
 
 
-async def test_what_a_put_confirms_that_is_refused_by_the_rule_is_applied(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_what_a_put_confirms_that_is_refused_by_the_rule_is_applied(
+    connect: Connect, wire: Wire
+) -> None:
     queue_id = await wire.create_queue(max_messages=1)  # number 1
     await wire.put_one(queue_id)  # number 2
     refused = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3
@@ -55,10 +53,9 @@ async def test_what_a_put_confirms_that_is_refused_by_the_rule_is_applied(connec
 
 
 async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_message(
-    connect: Connect,
+    connect: Connect, wire: Wire
 ) -> None:
     """Were it not on the list of a takeover, it would be sent again, after later puts to the other queues."""
-    wire = await (await connect()).register()
     full, free = await wire.create_queue(max_messages=1), await wire.create_queue()  # numbers 1 and 2
     await wire.put_one(full)  # number 3
     assert (await wire.put(full)).results[0].error == ErrorCode.QUEUE_FULL  # number 4
@@ -71,8 +68,7 @@ async def test_a_refusal_by_the_rule_is_recorded_and_the_other_queues_take_the_m
     assert {6, 7} <= await _unconfirmed(wire, connect)
 
 
-async def test_the_rule_of_a_full_queue_ends_when_the_client_knows_the_first(connect: Connect) -> None:
-    wire = await (await connect()).register()
+async def test_the_rule_of_a_full_queue_ends_when_the_client_knows_the_first(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=1)  # number 1
     await wire.put_one(queue_id)  # number 2
     first = await asyncio.wait_for(wire.put(queue_id), PATIENCE_S)  # number 3

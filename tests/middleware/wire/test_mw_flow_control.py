@@ -50,8 +50,7 @@ async def until_one_connection_less(server: MiddlewareServer) -> int:
 
 async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for answer in [wire.send(put(0, queue_id, body=bytes(1 << 18))) for _ in range(60)]:
         await answer
@@ -66,8 +65,7 @@ async def test_a_full_line_stops_reading_and_loses_nothing(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(pipeline_requests=4, max_batch=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     answers = [wire.put(queue_id) for _ in range(500)]
     for answer in answers:
@@ -82,8 +80,7 @@ async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
     connect: Connect, start_middleware: StartMiddleware, database_url: str
 ) -> None:
     server = await start_middleware(pipeline_requests=4, max_batch=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     async with locked(database_url, queue_id):
         answers = [wire.put(queue_id) for _ in range(20)]
@@ -120,8 +117,7 @@ async def test_too_much_under_way_is_refused(connect: Connect, start_middleware:
 
 async def test_a_large_frame_needs_space(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(budget_bytes=1 << 18)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     wire.write(put(wire.number(), queue_id, body=bytes(1 << 20)).encode(99)[: 1 << 19])
     await wire.closed()
@@ -142,8 +138,7 @@ async def test_connections_are_bounded(connect: Connect, start_middleware: Start
 
 async def test_a_silent_connection_is_closed(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(idle_limit_s=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     await wire.closed()
 
 
@@ -156,8 +151,7 @@ async def test_a_connection_must_identify_itself(connect: Connect, start_middlew
     assert isinstance(await known.ask(packets.Ping()), packets.Pong)
 
 
-async def test_many_connections_share_the_calls(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware()
+async def test_many_connections_share_the_calls(connect: Connect, server: MiddlewareServer) -> None:
     wires = [await (await connect(server)).register() for _ in range(30)]
     queue_id = await wires[0].create_queue()
     answers = [wire.put(queue_id) for wire in wires for _ in range(20)]
@@ -171,11 +165,9 @@ async def test_many_connections_share_the_calls(connect: Connect, start_middlewa
 
 
 async def test_a_connection_that_leaves_takes_its_requests_along(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware()
-    stays = await connect(server)
-    await stays.register()
+    stays = await (await connect(server)).register()
     queue_id = await stays.create_queue()
     for _ in range(5):
         wire: Wire = await connect(server)

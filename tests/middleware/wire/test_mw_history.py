@@ -31,9 +31,7 @@ async def confirm(wire: Wire) -> None:
     assert await wire.ask(packets.Confirm(numbers, [], [])) == packets.Success()
 
 
-async def test_settings_of_the_history_are_told_and_changed(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_settings_of_the_history_are_told_and_changed(wire: Wire) -> None:
     queue_id = await wire.create_queue(history=HistoryMode.FULL, history_days=31)
     settings = (await wire.ask(packets.GetQueueSettings(queue_id))).settings
     assert (settings.history, settings.history_days) == (HistoryMode.FULL, 31)
@@ -78,12 +76,9 @@ async def test_a_message_is_known_from_its_put_to_its_end(
 
 
 async def test_an_end_for_which_there_is_no_partition_yet_may_be_told_again(
-    connect: Connect, database_url: str
+    connect: Connect, wire: Wire, queue_id: int, database_url: str
 ) -> None:
     """The database sees to it that there is one; nobody should lose a message by it when it does not."""
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id, body=b"x")
     member = await join(wire, queue_id)
     await member.next(1)
@@ -98,9 +93,7 @@ async def test_an_end_for_which_there_is_no_partition_yet_may_be_told_again(
     assert await member.ack(b"x") == [None]
 
 
-async def test_what_a_consumer_had_is_known(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_what_a_consumer_had_is_known(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_attempts=2, backoff_ms=0)
     message_id = await wire.put_one(queue_id, body=b"x")
     member = await join(wire, queue_id)
@@ -120,10 +113,9 @@ async def test_what_a_consumer_had_is_known(connect: Connect) -> None:
     assert {record.consumer_id for record in records} == {member.consumer_id}
 
 
-async def test_selective_reads_and_reads_of_responses_say_through_which_middleware(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_selective_reads_and_reads_of_responses_say_through_which_middleware(
+    wire: Wire, queue_id: int
+) -> None:
     chosen = await wire.put_one(queue_id)
     response = await wire.put_one(queue_id, receiver_id=wire.client_id, context=7)
     assert await wire.read_now(queue_id, sender_id=wire.client_id, mode=packets.ReadMode.TIME)
@@ -134,18 +126,14 @@ async def test_selective_reads_and_reads_of_responses_say_through_which_middlewa
         assert record.handed_over_through == record.put_through is not None
 
 
-async def test_a_delayed_message_is_known(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_a_delayed_message_is_known(wire: Wire, queue_id: int) -> None:
     message_id = await wire.put_one(queue_id, delay_ms=3_600_000)
     (record,) = await history(wire, message_id)
     assert (record.state, record.due_at) == (MessageState.DELAYED, record.time_of_arrival + 3_600_000_000)
 
 
 async def test_of_an_unknown_message_nothing_is_known(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register(mode=READ_ONLY)
+    wire = await (await connect()).register(mode=READ_ONLY)
     answer = await wire.ask(packets.GetMessageHistory(1 << 40))
     assert (answer.code, answer.related_id) == (ErrorCode.MESSAGE_NOT_EXISTING, 1 << 40)
     assert str(1 << 40) in answer.details
@@ -159,9 +147,7 @@ async def test_of_an_unknown_message_nothing_is_known(connect: Connect) -> None:
         packets.GetMessageHistory(1, queue_id=0),
     ],
 )
-async def test_what_cannot_be_an_id_is_refused(connect: Connect, packet: packets.GetMessageHistory) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_what_cannot_be_an_id_is_refused(wire: Wire, packet: packets.GetMessageHistory) -> None:
     assert (await wire.ask(packet)).code == ErrorCode.INVALID_PARAMETER
 
 

@@ -170,9 +170,8 @@ def connection_of(server: MiddlewareServer, wire: Wire) -> Connection:
 
 
 async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware()
     greedy, modest = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await modest.create_queue()
     sent = [greedy.expect() for _ in range(1_000)]
@@ -251,10 +250,8 @@ async def test_frames_wait_while_the_peer_does_not_read(
 
 
 async def test_what_waits_goes_with_its_connection(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire
 ) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
     other = await (await connect(server)).register()
     connection = connection_of(server, wire)
     connection.data_received(b"".join(packets.GetQueueId("x").encode(number) for number in range(1, 9_000)))
@@ -267,11 +264,7 @@ async def test_what_waits_goes_with_its_connection(
     assert isinstance(await other.ask(packets.Ping()), packets.Pong)
 
 
-async def test_a_broken_frame_among_those_that_wait_ends_the_connection(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware()
-    wire = await (await connect(server)).register()
+async def test_a_broken_frame_among_those_that_wait_ends_the_connection(wire: Wire) -> None:
     pings = [wire.expect() for _ in range(500)]
     wire.write(b"".join(packets.Ping().encode(packet_id) for packet_id, _ in pings) + b"\xff" * 10)
     await wire.closed()

@@ -9,10 +9,7 @@ from telesto.protocol.packets import MAX_FRAME_LEAST
 from wire import Wire, put, read
 
 
-async def test_numbers_must_rise(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_numbers_must_rise(wire: Wire, queue_id: int) -> None:
     assert (await wire.ask(put(10, queue_id))).results[0].error is None
     for number in (10, 9, 1):
         answer = await wire.ask(put(number, queue_id))
@@ -24,8 +21,7 @@ async def test_numbers_must_rise(connect: Connect) -> None:
 
 async def test_number_0_is_not_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(max_unconfirmed=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(5):
         assert (await wire.ask(put(0, queue_id))).results[0].error is None
@@ -37,10 +33,7 @@ async def test_number_0_is_not_counted(connect: Connect, start_middleware: Start
     assert [operation.method_id for operation in takeover.operations] == [packets.CreateQueue.METHOD_ID]
 
 
-async def test_the_1025th_unconfirmed_request_is_refused(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_the_1025th_unconfirmed_request_is_refused(wire: Wire, queue_id: int) -> None:
     answers = [wire.put(queue_id) for _ in range(1_023)]
     for answer in answers:
         assert (await answer).results[0].error is None
@@ -60,8 +53,7 @@ async def test_the_1025th_unconfirmed_request_is_refused(connect: Connect) -> No
 
 
 async def test_only_what_was_sent_before_can_be_confirmed(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     for beyond in (0, 1, 1_000):
         number = wire.number()
@@ -80,8 +72,7 @@ async def test_what_leaves_no_record_is_not_counted(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(max_unconfirmed=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(5):
         assert await wire.read_now(queue_id) == []
@@ -91,8 +82,7 @@ async def test_what_leaves_no_record_is_not_counted(
 
 async def test_a_recorded_refusal_is_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(max_unconfirmed=2)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue("name")
     taken = await wire.ask(packets.CreateQueue(wire.number(), [], "name", packets.QueueSettings()))
     assert taken.code == ErrorCode.QUEUE_NAME_NOT_UNIQUE
@@ -109,8 +99,7 @@ async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
     connect: Connect, start_middleware: StartMiddleware
 ) -> None:
     server = await start_middleware(max_unconfirmed=3)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for _ in range(2):
         await wire.ask(put(0, queue_id))
@@ -128,10 +117,7 @@ async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
     assert (await wire.put(queue_id)).results[0].error is None
 
 
-async def test_confirming_what_is_unknown_is_harmless(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_confirming_what_is_unknown_is_harmless(wire: Wire, queue_id: int) -> None:
     confirm = packets.Confirm(
         [5, 6, 7], [packets.OperationRef(99, 1)], [packets.HandOverRef(wire.session, 1, 4_711)]
     )
@@ -143,8 +129,7 @@ async def test_confirming_what_is_unknown_is_harmless(connect: Connect) -> None:
 
 
 async def test_a_fenced_session_is_told_and_closed(connect: Connect) -> None:
-    old = await connect()
-    await old.register()
+    old = await (await connect()).register()
     queue_id = await old.create_queue()
     new = await connect()
     takeover = await new.identify(old.client_id)
@@ -157,8 +142,7 @@ async def test_a_fenced_session_is_told_and_closed(connect: Connect) -> None:
 
 
 async def test_a_fenced_session_cannot_confirm_or_create(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     for packet in (packets.Confirm([1], [], []), packets.CreateQueue(1, [], "name", packets.QueueSettings())):
         old = await connect()
         await old.identify(wire.client_id)
@@ -169,8 +153,7 @@ async def test_a_fenced_session_cannot_confirm_or_create(connect: Connect) -> No
 
 
 async def test_a_takeover_lists_what_was_done(connect: Connect) -> None:
-    old = await connect()
-    await old.register()
+    old = await (await connect()).register()
     queue_id = await old.create_queue()
     message_id = await old.put_one(queue_id, body=b"first")
     confirmed_id = await old.put_one(queue_id, body=b"second")
@@ -202,8 +185,7 @@ async def test_a_takeover_lists_what_was_done(connect: Connect) -> None:
 
 async def test_a_takeover_comes_in_pages(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(max_page_rows=7)
-    old = await connect(server)
-    await old.register()
+    old = await (await connect(server)).register()
     queue_id = await old.create_queue()
     for answer in [old.put(queue_id, body=bytes(300)) for _ in range(20)]:
         assert (await answer).results[0].error is None
@@ -256,9 +238,7 @@ def _error_of(answer: packets.PutMessageResponse | packets.Error) -> int | None:
     return answer.code if isinstance(answer, packets.Error) else answer.results[0].error
 
 
-async def test_a_full_queue_keeps_order(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_full_queue_keeps_order(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=2)
     first = wire.number()
     answers = [wire.send(put(first, queue_id))] + [wire.put(queue_id) for _ in range(4)]
@@ -308,8 +288,7 @@ async def test_a_takeover_lists_what_fills_a_frame(connect: Connect) -> None:
 
 async def test_what_is_too_large_for_a_takeover_is_named_and_stays(connect: Connect) -> None:
     """A client that comes back with smaller frames is told of all that there is, and of the rest in full."""
-    old = await connect()
-    await old.register()
+    old = await (await connect()).register()
     queue_id = await old.create_queue()
     bodies = [bytes(size) for size in (10, 20_000, 20, 30_000, 40_000, 16_000)]
     for body in bodies:
@@ -331,8 +310,7 @@ async def test_what_is_too_large_for_a_takeover_is_named_and_stays(connect: Conn
 
 
 async def test_what_is_too_large_for_a_takeover_can_be_given_back(connect: Connect) -> None:
-    old = await connect()
-    await old.register()
+    old = await (await connect()).register()
     queue_id = await old.create_queue()
     await old.put_one(queue_id, body=bytes(20_000))
     (message,) = await old.read_now(queue_id)
@@ -341,8 +319,7 @@ async def test_what_is_too_large_for_a_takeover_can_be_given_back(connect: Conne
     await heir.hello(max_frame=MAX_FRAME_LEAST)
     _, too_large = await list_all(heir, old.client_id)
     assert isinstance(await heir.ask(packets.Release(too_large)), packets.Success)
-    other = await connect()
-    await other.register()
+    other = await (await connect()).register()
     assert [again.message_id for again in await other.read_now(queue_id)] == [message.message_id]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from conftest import Connect, StartMiddleware
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.queue_settings import QUEUE_SETTINGS
@@ -31,10 +32,7 @@ async def test_ping_overtakes(connect: Connect) -> None:
     assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
 
 
-async def test_messages_carry_all_their_fields(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_messages_carry_all_their_fields(wire: Wire, queue_id: int) -> None:
     message_id = await wire.put_one(
         queue_id, body=b"\x00\xff", priority=9, receiver_id=wire.client_id, context=-5
     )
@@ -54,10 +52,7 @@ async def test_messages_carry_all_their_fields(connect: Connect) -> None:
     )
 
 
-async def test_reads_take_by_priority_or_by_time(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_reads_take_by_priority_or_by_time(wire: Wire, queue_id: int) -> None:
     for priority in (1, 10, 5, 10):
         await wire.put_one(queue_id, body=b"%d" % priority, priority=priority)
     (oldest,) = await wire.read_now(queue_id, mode=packets.ReadMode.TIME)
@@ -102,9 +97,7 @@ async def test_a_response_goes_to_who_asked(connect: Connect) -> None:
     assert [message.body for message in answer.messages] == [b"answer"]
 
 
-async def test_one_message_goes_into_several_queues(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_one_message_goes_into_several_queues(wire: Wire) -> None:
     queue_ids = [await wire.create_queue() for _ in range(3)]
     answer = await wire.put(*reversed(queue_ids))
     assert [result.queue_id for result in answer.results] == queue_ids[::-1]
@@ -113,9 +106,7 @@ async def test_one_message_goes_into_several_queues(connect: Connect) -> None:
         assert len(await wire.read_now(queue_id)) == 1
 
 
-async def test_several_messages_are_put_in_order(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_several_messages_are_put_in_order(wire: Wire) -> None:
     queue_id, bounded = await wire.create_queue(), await wire.create_queue(max_messages=1)
     elements = [
         packets.QueuedMessage(queue, packets.NewMessage(5, 0, body, None))
@@ -128,10 +119,7 @@ async def test_several_messages_are_put_in_order(connect: Connect) -> None:
     assert [message.body for message in messages] == [b"a", b"d"]
 
 
-async def test_reads_are_bounded_in_messages_and_bytes(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_reads_are_bounded_in_messages_and_bytes(wire: Wire, queue_id: int) -> None:
     for _ in range(10):
         await wire.put_one(queue_id, body=bytes(100))
     assert len(await wire.read_now(queue_id, max_messages=3)) == 3
@@ -142,8 +130,7 @@ async def test_reads_are_bounded_in_messages_and_bytes(connect: Connect) -> None
 
 
 async def test_a_message_that_no_frame_of_the_client_holds_stays(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     message_id = await wire.put_one(queue_id, body=bytes(20_000))
     small = await connect()
@@ -156,8 +143,7 @@ async def test_a_message_that_no_frame_of_the_client_holds_stays(connect: Connec
 
 async def test_large_messages_reach_many_readers(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(max_answer_bytes=4_096)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for number in range(6):
         await wire.put_one(queue_id, body=b"%d" % number * 3_000)
@@ -166,9 +152,7 @@ async def test_large_messages_reach_many_readers(connect: Connect, start_middlew
     assert bodies == [b"0", b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_queues_are_found_and_listed(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_queues_are_found_and_listed(wire: Wire) -> None:
     queue_ids = [await wire.create_queue(f"queue {number}") for number in range(5)]
     assert (await wire.ask(packets.GetQueueId("queue 3"))).queue_id == queue_ids[3]
     assert (await wire.ask(packets.GetQueueName(queue_ids[2]))).queue_name == "queue 2"
@@ -230,8 +214,7 @@ async def test_browsing_takes_nothing(connect: Connect) -> None:
 
 
 async def test_a_page_of_messages_fits_the_frame(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     for _ in range(10):
         await wire.put_one(queue_id, body=bytes(4_000))
@@ -247,10 +230,7 @@ async def test_a_page_of_messages_fits_the_frame(connect: Connect) -> None:
     assert len(seen) == 10
 
 
-async def test_what_is_given_back_returns_to_its_place(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
-    queue_id = await wire.create_queue()
+async def test_what_is_given_back_returns_to_its_place(wire: Wire, queue_id: int) -> None:
     for body in (b"a", b"b", b"c"):
         await wire.put_one(queue_id, body=body)
     number = wire.number()
@@ -265,8 +245,7 @@ async def test_what_is_given_back_returns_to_its_place(connect: Connect) -> None
 
 
 async def test_confirmed_requests_are_forgotten(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+    wire = await (await connect()).register()
     queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
     await wire.read_now(queue_id)
@@ -301,9 +280,7 @@ async def test_a_deleted_client_leaves_its_messages(connect: Connect) -> None:
     assert answer.code == ErrorCode.CLIENT_NOT_EXISTING
 
 
-async def test_a_deleted_queue_is_gone(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_a_deleted_queue_is_gone(wire: Wire) -> None:
     queue_id = await wire.create_queue("name")
     await wire.put_one(queue_id)
     assert isinstance(await wire.ask(packets.DeleteQueue(wire.number(), [], queue_id)), packets.Success)
@@ -316,8 +293,7 @@ async def test_a_deleted_queue_is_gone(connect: Connect) -> None:
 
 async def test_purging_counts_what_it_removes(connect: Connect, start_middleware: StartMiddleware) -> None:
     server = await start_middleware(purge_rows=4)
-    wire = await connect(server)
-    await wire.register()
+    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     for answer in [wire.put(queue_id) for _ in range(11)]:
         await answer
@@ -335,11 +311,8 @@ async def test_purging_counts_what_it_removes(connect: Connect, start_middleware
 
 
 async def test_settings_change_what_the_next_put_is_told(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire
 ) -> None:
-    server = await start_middleware()
-    wire = await connect(server)
-    await wire.register()
     queue_id = await wire.create_queue(max_messages=1)
     await wire.put_one(queue_id)
     number = wire.number()
@@ -375,9 +348,7 @@ async def test_settings_change_what_the_next_put_is_told(
     assert listed[number] == packets.UpdateQueue.METHOD_ID
 
 
-async def test_statistics_count(connect: Connect) -> None:
-    wire = await connect()
-    await wire.register()
+async def test_statistics_count(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=100)
     for receiver_id in (0, 0, 0, wire.client_id, 77):
         await wire.put_one(queue_id, receiver_id=receiver_id)
