@@ -562,8 +562,7 @@ class FakeConnection:
     def _on_list_unconfirmed(self, _: int, packet: packets.ListUnconfirmed) -> packets.Packet:
         operation, hand_over = packet.after_operation, packet.after_hand_over
         *page, too_large = self._page(
-            (operation.session, operation.number),
-            (hand_over.session, hand_over.number, hand_over.message_id),
+            (operation.session, operation.number), (hand_over.session, hand_over.number, hand_over.message_id)
         )
         return packets.ListUnconfirmedResponse(*page, too_large=too_large)
 

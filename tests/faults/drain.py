@@ -17,11 +17,7 @@ _RUN = 1_000_000
 
 
 async def drain(
-    url: str,
-    options: Mapping[str, Any],
-    directory: Path,
-    names: Iterable[str],
-    queue_ids: list[int],
+    url: str, options: Mapping[str, Any], directory: Path, names: Iterable[str], queue_ids: list[int]
 ) -> None:
     """Empties the queues, once as each reader, who alone may have some of the messages."""
     for name in names:

@@ -33,10 +33,7 @@ class TopicWork(Workload):
     sizes: ClassVar[Mapping[str, Size]] = {
         "small": Size(
             2,
-            {
-                "publisher": (*_PUBLISHERS, "asyncio+state"),
-                "subscriber": (*_SUBSCRIBERS, "blocking+state"),
-            },
+            {"publisher": (*_PUBLISHERS, "asyncio+state"), "subscriber": (*_SUBSCRIBERS, "blocking+state")},
             rounds=1,
             at_once=2,
         ),

@@ -120,11 +120,12 @@ def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> Non
     spec = copy / "protocol/spec/telesto.toml"
     text = spec.read_text(encoding="utf-8")
     spec.write_text(text.replace('"fail_limit"', '"fail_count"'), encoding="utf-8")
-    assert {problem.partition(":")[0] for problem in verify(copy)} == {
-        *PARTS,
-        *GENERATED,
-        VECTORS,
-    } - {"protocol/enums.py", "protocol/error_codes.py", CALLS, "client/blocking_consumer.py"}
+    assert {problem.partition(":")[0] for problem in verify(copy)} == {*PARTS, *GENERATED, VECTORS} - {
+        "protocol/enums.py",
+        "protocol/error_codes.py",
+        CALLS,
+        "client/blocking_consumer.py",
+    }
 
 
 @pytest.mark.parametrize(

@@ -114,14 +114,8 @@ MISTAKES: list[tuple[Change, str]] = [
     (packet("Error", name="Failure"), "packet Error: must be there, with id 0x05"),
     (new_packet(name="Queue"), "specification: name Queue is used twice"),
     (packet("Pong", fields=[field("i65")]), "packet Pong, field new_field: type 'i65' is unknown here"),
-    (
-        packet("Pong", fields=[field("list<list<i64>>")]),
-        "list<list<i64>>: lists and optionals cannot hold",
-    ),
-    (
-        packet("Pong", fields=[field("optional<list<i64>>")]),
-        "lists and optionals cannot hold one another",
-    ),
+    (packet("Pong", fields=[field("list<list<i64>>")]), "list<list<i64>>: lists and optionals cannot hold"),
+    (packet("Pong", fields=[field("optional<list<i64>>")]), "lists and optionals cannot hold one another"),
     (
         packet("Pong", fields=[field(name="newField")]),
         "packet Pong, field newField: name must be like queue_id",
@@ -147,10 +141,7 @@ MISTAKES: list[tuple[Change, str]] = [
     ),
     (struct("Queue", tagged=[field()]), "struct Queue, tagged field new_field: tag is missing"),
     (struct("Queue", tagged=[field("optional<i64>", tag=1)]), "a tagged field is optional as it is"),
-    (
-        struct("Queue", tagged=[field(tag=1), field(tag=1, name="other")]),
-        "struct Queue: tag 1 is used twice",
-    ),
+    (struct("Queue", tagged=[field(tag=1), field(tag=1, name="other")]), "struct Queue: tag 1 is used twice"),
     (
         struct("Queue", tagged=[field(tag=tag, name=f"tag_{tag}") for tag in range(1, 257)]),
         "struct Queue: a tagged section holds at most 255 fields",

@@ -81,9 +81,7 @@ class TestClosedForms:
 class TestLaws:
     @quickly
     @given(
-        st.lists(st.tuples(DEMANDS, st.integers(1, 64)), min_size=1, max_size=4),
-        CUSTOMERS,
-        st.floats(0, 10),
+        st.lists(st.tuples(DEMANDS, st.integers(1, 64)), min_size=1, max_size=4), CUSTOMERS, st.floats(0, 10)
     )
     def test_hold_for_every_network(
         self, described: list[tuple[float, int]], customers: int, think: float

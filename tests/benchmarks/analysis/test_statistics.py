@@ -57,11 +57,7 @@ class TestClosedSystem:
 
 class TestScalabilityLaw:
     @settings(max_examples=25)
-    @given(
-        st.floats(1, 1e5),
-        st.floats(0.005, 0.6),
-        st.floats(1e-5, 1e-2),
-    )
+    @given(st.floats(1, 1e5), st.floats(0.005, 0.6), st.floats(1e-5, 1e-2))
     def test_finds_the_coefficients_that_made_the_measurements(
         self, single: float, contention: float, coherency: float
     ) -> None:

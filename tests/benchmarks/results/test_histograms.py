@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from telesto.benchmarks.results.histograms import (
-    Latencies,
-    encode,
-    histogram_of,
-    new_histogram,
-)
+from telesto.benchmarks.results.histograms import Latencies, encode, histogram_of, new_histogram
 
 
 def spread(seed: int, count: int) -> list[float]:

@@ -202,10 +202,7 @@ class TestTraffic:
             frames.ended(3, 2, 3, 4, ending="returned"),
         )
         present = frames.make(
-            "present",
-            frames.there(3, 2),
-            frames.there(4, 21),
-            frames.there(2, 1, state="dead"),
+            "present", frames.there(3, 2), frames.there(4, 21), frames.there(2, 1, state="dead")
         )
         expected = frames.of(
             "moment timestamp, arrived long, ended long, backlog long",
@@ -254,9 +251,7 @@ class TestPartitions:
 class TestClients:
     def test_volume_counts_a_message_once_for_who_put_it(self, frames: Frames) -> None:
         history = frames.make(
-            "history",
-            frames.ended(1, 0, 1, 2),
-            frames.ended(2, 0, 1, 2, ending="returned"),
+            "history", frames.ended(1, 0, 1, 2), frames.ended(2, 0, 1, 2, ending="returned")
         )
         present = frames.make(
             "present", frames.there(2, 0, bytes=40), frames.there(8, 0, state="dead", bytes=7)

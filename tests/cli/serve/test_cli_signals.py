@@ -18,11 +18,7 @@ from command_line import TIMEOUT_S, CommandLine
 
 Put = Callable[..., None]
 
-LONG = [
-    ("get", "--follow"),
-    ("consume",),
-    ("consume", "--exec", "cat"),
-]
+LONG = [("get", "--follow"), ("consume",), ("consume", "--exec", "cat")]
 
 
 @contextmanager

@@ -126,9 +126,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "after_message_id": (0, whole(0, ID_MAX)),
     "queue_ids": (
         [1, 2],
-        st.one_of(
-            st.sampled_from([[], [1, 1], [0], [True], [2**63], ["1"], [None], "12", b"", 5, None]),
-        ),
+        st.one_of(st.sampled_from([[], [1, 1], [0], [True], [2**63], ["1"], [None], "12", b"", 5, None])),
     ),
     "message_ids": ([1], st.sampled_from([[], [0], [True], [2**63], ["1"], [None], "12", 5, b""])),
     "name": ("a name", words(255, invisible, none=True)),

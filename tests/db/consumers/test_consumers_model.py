@@ -11,13 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from consumer_calls import CONSUMER_NOT_EXISTING, LEASE_LOST, Consumer, Consuming, Lease
 from consumer_model import ATTEMPTS_MAX, LEASE_H, Entry, Model

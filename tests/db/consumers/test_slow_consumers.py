@@ -204,10 +204,7 @@ def test_partitions_of_a_consumer_that_is_paused_go_to_others(
     assert len(consuming.ack(client, *consuming.claim(slow, count=2).leases)) == 2
     other = consuming.join(client, queue)
     assert consuming.change(slow, paused=True) == [False]
-    assert sorted(settle(consuming, client, other)) == [
-        (other.consumer_id, "a2"),
-        (other.consumer_id, "b2"),
-    ]
+    assert sorted(settle(consuming, client, other)) == [(other.consumer_id, "a2"), (other.consumer_id, "b2")]
 
 
 def test_when_all_are_paused_partitions_wait_for_the_first_that_goes_on(

@@ -156,11 +156,7 @@ def test_a_lease_that_runs_out_during_the_transaction_stays_until_it_ends(
 
 
 def test_a_lease_that_is_held_for_long_does_not_keep_the_sweep_from_moving_on(
-    calls: Calls,
-    consuming: Consuming,
-    client: Client,
-    consumer: Consumer,
-    application: psycopg.Connection,
+    calls: Calls, consuming: Consuming, client: Client, consumer: Consumer, application: psycopg.Connection
 ) -> None:
     held, late = leased(calls, consuming, consumer, 2)
     consuming.age(3600)

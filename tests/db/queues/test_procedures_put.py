@@ -24,10 +24,7 @@ PUT_LOCK = "SELECT pg_advisory_xact_lock(telesto.put_lock_key(%s))"
 def test_ids_rise_in_the_order_of_the_elements(calls: Calls, client: Client) -> None:
     first, second = calls.create_queue(client), calls.create_queue(client)
     answers = calls.put(
-        [
-            Put(client, [Element(second), Element(first), Element(second)]),
-            Put(client, [Element(first)]),
-        ]
+        [Put(client, [Element(second), Element(first), Element(second)]), Put(client, [Element(first)])]
     )
     ids = [message_id for answer in answers for message_id in answer.message_ids]
     assert ids == sorted(ids)

@@ -6,14 +6,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from procedure_calls import (
-    QUEUE_NAME_NOT_UNIQUE,
-    QUEUE_NOT_EXISTING,
-    Calls,
-    Client,
-    Element,
-    Put,
-)
+from procedure_calls import QUEUE_NAME_NOT_UNIQUE, QUEUE_NOT_EXISTING, Calls, Client, Element, Put
 
 NO_QUEUE = 1 << 40
 LEFT = "SELECT count(*) FROM telesto.messages WHERE queue_id = %s"

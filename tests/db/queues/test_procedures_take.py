@@ -7,15 +7,7 @@ import random
 import psycopg
 import pytest
 
-from procedure_calls import (
-    BUSY,
-    MESSAGE_TOO_LARGE,
-    QUEUE_NOT_EXISTING,
-    SESSION_FENCED,
-    Calls,
-    Client,
-    Read,
-)
+from procedure_calls import BUSY, MESSAGE_TOO_LARGE, QUEUE_NOT_EXISTING, SESSION_FENCED, Calls, Client, Read
 
 TAKE_LOCK = "SELECT pg_advisory_xact_lock(telesto.take_lock_key(%s))"
 BOUNDS = "SELECT lower FROM telesto.take_states WHERE queue_id = %s"

@@ -74,11 +74,7 @@ def test_numbers_have_no_gap_over_many_topics_and_rise_without_subscribers(topic
     client = topics.register()
     assert topics.put_to(client, "a", b"1", b"2") == [1, 2]
     first, second, third = topics.publish(
-        [
-            Publish(client, "b", [b"x", b"y"]),
-            Publish(client, "a", [b"3"]),
-            Publish(client, "b", [b"z"]),
-        ]
+        [Publish(client, "b", [b"x", b"y"]), Publish(client, "a", [b"3"]), Publish(client, "b", [b"z"])]
     )
     assert (first.numbers, second.numbers, third.numbers) == ([1, 2], [3], [3])
     assert topics.stored("a") == topics.stored("b") == []

@@ -152,9 +152,7 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(
         requests=st.lists(
             st.tuples(
-                clients,
-                topics,
-                st.lists(st.one_of(st.none(), st.integers(-1, 2)), min_size=1, max_size=3),
+                clients, topics, st.lists(st.one_of(st.none(), st.integers(-1, 2)), min_size=1, max_size=3)
             ),
             min_size=1,
             max_size=4,

@@ -97,11 +97,7 @@ class Settle(RecordedCall):
         assert message.lease is not None
         super().__init__(recorder, number)
         self.what = what
-        self._values = {
-            "message_id": message.message_id,
-            "lease_id": message.lease.lease_id,
-            "what": what,
-        }
+        self._values = {"message_id": message.message_id, "lease_id": message.lease.lease_id, "what": what}
 
     def began(self, client: AnyClient) -> None:
         """Writes that it begins."""

@@ -484,11 +484,7 @@ _KINDS = {
     )
 }
 #: Events that hold messages, and what these are.
-_HOLDING: dict[type[Event], type[Taken | Got | Leased]] = {
-    ReadEnded: Taken,
-    GetEnded: Got,
-    TakeEnded: Leased,
-}
+_HOLDING: dict[type[Event], type[Taken | Got | Leased]] = {ReadEnded: Taken, GetEnded: Got, TakeEnded: Leased}
 
 
 class Recorder:

@@ -264,11 +264,7 @@ def _proxy(stage: Stage, blow: Blow, back: bool) -> tuple[Site, Proxy, asyncio.L
 
 
 async def _misbehave(
-    blow: Blow,
-    site: Site,
-    proxy: Proxy,
-    begin: Callable[[], None],
-    bounds: tuple[float, float] = _HOLD_S,
+    blow: Blow, site: Site, proxy: Proxy, begin: Callable[[], None], bounds: tuple[float, float] = _HOLD_S
 ) -> None:
     before = proxy.struck
     begin()

@@ -63,10 +63,7 @@ async def two_partitions(slow: Member, idle: Member, queue_id: int) -> tuple[lis
     (first,) = await slow.bodies(1)
     (other,) = await idle.bodies(1)
     assert {first, other} == {b"a0", b"b0"}
-    return (
-        [first[:1] + str(i).encode() for i in range(5)],
-        [other[:1] + str(i).encode() for i in range(5)],
-    )
+    return ([first[:1] + str(i).encode() for i in range(5)], [other[:1] + str(i).encode() for i in range(5)])
 
 
 async def test_after_the_third_late_answer_its_messages_move_in_order(

@@ -276,11 +276,7 @@ async def test_deleting_the_queue_ends_its_consumers(wire: Wire, queue_id: int) 
     await member.next(1)
     await wire.ask(packets.DeleteQueue(wire.number(), [], queue_id))
     lost = await member.lost()
-    assert (lost.leases, lost.ended, lost.code) == (
-        [member.refs[b"1"]],
-        True,
-        ErrorCode.QUEUE_NOT_EXISTING,
-    )
+    assert (lost.leases, lost.ended, lost.code) == ([member.refs[b"1"]], True, ErrorCode.QUEUE_NOT_EXISTING)
 
 
 async def test_joining_needs_a_queue(connect: Connect) -> None:

@@ -233,10 +233,7 @@ CREATE TRIGGER full_disk BEFORE INSERT ON telesto.messages EXECUTE FUNCTION full
 
 
 async def test_a_put_for_which_the_database_has_no_space_stops_the_others_for_a_while(
-    connect: Connect,
-    start_middleware: StartMiddleware,
-    database_url: str,
-    monkeypatch: pytest.MonkeyPatch,
+    connect: Connect, start_middleware: StartMiddleware, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "RETRY_S", 0.2)
     monkeypatch.setattr(disk, "PERIOD_S", 0.05)

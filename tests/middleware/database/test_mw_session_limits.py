@@ -68,10 +68,7 @@ async def test_every_session_has_its_limits(database_url: str) -> None:
 
 
 async def test_a_call_that_an_operator_cancels_was_not_done(
-    connect: Connect,
-    start_middleware: StartMiddleware,
-    database_url: str,
-    admin: asyncpg.Connection[Any],
+    connect: Connect, start_middleware: StartMiddleware, database_url: str, admin: asyncpg.Connection[Any]
 ) -> None:
     wire = await (await connect(await start_middleware(**NO_LIMITS))).register()
     queue_id = await wire.create_queue()
@@ -118,10 +115,7 @@ async def test_a_call_that_takes_too_long_is_ended_once_for_all_its_requests(
 
 
 async def test_without_a_connection_left_it_is_told(
-    connect: Connect,
-    start_middleware: StartMiddleware,
-    database_url: str,
-    admin: asyncpg.Connection[Any],
+    connect: Connect, start_middleware: StartMiddleware, database_url: str, admin: asyncpg.Connection[Any]
 ) -> None:
     user = f"telesto_test_{uuid.uuid4().hex}"
     await admin.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'x' IN ROLE telesto_middleware")

@@ -314,11 +314,7 @@ def test_every_refusal_of_a_numbered_request_happens_here() -> None:
 
 @pytest.mark.parametrize(("name", "how"), CASES)
 async def test_the_table_of_refusals_holds(
-    connect: Connect,
-    start_middleware: StartMiddleware,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    how: str,
+    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch, name: str, how: str
 ) -> None:
     scene, number = await _begin(connect, start_middleware, monkeypatch)
     error = ERRORS[name]

@@ -139,11 +139,7 @@ def _dedup(world: World) -> packets.NewMessage:
 #: Requests of an identified client, and what they are rejected with.
 CASES: list[tuple[str, ErrorCode, Ask]] = [
     ("Confirm", ErrorCode.INVALID_PARAMETER, lambda w: packets.Confirm([1 << 63], [], [])),
-    (
-        "Release",
-        ErrorCode.INVALID_PARAMETER,
-        lambda w: packets.Release([packets.HandOverRef(1, 1, -1)]),
-    ),
+    ("Release", ErrorCode.INVALID_PARAMETER, lambda w: packets.Release([packets.HandOverRef(1, 1, -1)])),
     (
         "ListUnconfirmed",
         ErrorCode.INVALID_PARAMETER,
@@ -254,11 +250,7 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
     ("ListTopics", ErrorCode.INVALID_PARAMETER, lambda w: packets.ListTopics(-1, 1)),
     ("ListSubscriptions", ErrorCode.INVALID_PARAMETER, lambda w: packets.ListSubscriptions(-1, 1)),
     ("JoinQueue", ErrorCode.QUEUE_NOT_EXISTING, lambda w: packets.JoinQueue(NO_QUEUE, 10, 0)),
-    (
-        "Credit",
-        ErrorCode.CONSUMER_NOT_EXISTING,
-        lambda w: packets.Credit(w.held.consumer_id, 0, 0),
-    ),
+    ("Credit", ErrorCode.CONSUMER_NOT_EXISTING, lambda w: packets.Credit(w.held.consumer_id, 0, 0)),
     ("Ack", ErrorCode.LEASE_LOST, lambda w: packets.Ack(w.asker.number(), [], _lease(w))),
     ("Nack", ErrorCode.LEASE_LOST, lambda w: packets.Nack(w.asker.number(), [], _lease(w), True)),
     ("Nack", ErrorCode.LEASE_LOST, lambda w: packets.Nack(w.asker.number(), [], _lease(w), False)),
@@ -478,10 +470,7 @@ async def test_what_was_done_in_part_is_in_doubt(
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 async def test_what_failed_in_its_first_call_is_not(
-    start_middleware: StartMiddleware,
-    connect: Connect,
-    monkeypatch: pytest.MonkeyPatch,
-    failure: Exception,
+    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await (await connect(server)).register()
@@ -518,10 +507,7 @@ async def test_what_stays_busy_after_a_part_is_in_doubt(
 
 
 async def test_a_queue_deleted_while_it_is_purged_was_purged(
-    start_middleware: StartMiddleware,
-    connect: Connect,
-    monkeypatch: pytest.MonkeyPatch,
-    database_url: str,
+    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
     server = await start_middleware(purge_rows=2, single_workers=1)
     wire = await (await connect(server)).register()

@@ -27,11 +27,7 @@ START_S = 60.0
 
 @asynccontextmanager
 async def running(
-    database_url: str,
-    *arguments: str,
-    log: Path = Path(os.devnull),
-    ulimit: str = "",
-    **settings: object,
+    database_url: str, *arguments: str, log: Path = Path(os.devnull), ulimit: str = "", **settings: object
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
     """Runs ``python -m telesto.middleware`` on a free port; gives the process and the port.
 
@@ -178,12 +174,7 @@ def test_what_libraries_log_comes_in_the_same_form(capsys: pytest.CaptureFixture
         told = json.loads(line)
         assert told.pop("timestamp")
         told.pop("middleware", None)
-        assert told == {
-            "event": "Task 3 was lost",
-            "level": "error",
-            "part": "asyncio",
-            "pid": os.getpid(),
-        }
+        assert told == {"event": "Task 3 was lost", "level": "error", "part": "asyncio", "pid": os.getpid()}
     else:
         assert "[error    ] Task 3 was lost" in line
         assert f"pid={os.getpid()}" in line

@@ -303,11 +303,7 @@ async def test_queues_that_nobody_waits_for_are_forgotten() -> None:
 
 @pytest.mark.parametrize(
     ("items", "expected"),
-    [
-        ("", ({}, False)),
-        ("1:0:2,1:0:3,7:9:1", ({(1, 0): 5, (7, 9): 1}, False)),
-        ("4:0:0", ({}, True)),
-    ],
+    [("", ({}, False)), ("1:0:2,1:0:3,7:9:1", ({(1, 0): 5, (7, 9): 1}, False)), ("4:0:0", ({}, True))],
 )
 def test_notifications_are_read(items: str, expected: object) -> None:
     assert parse_items(items) == expected

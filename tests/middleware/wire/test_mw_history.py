@@ -141,11 +141,7 @@ async def test_of_an_unknown_message_nothing_is_known(connect: Connect) -> None:
 
 @pytest.mark.parametrize(
     "packet",
-    [
-        packets.GetMessageHistory(0),
-        packets.GetMessageHistory(-1),
-        packets.GetMessageHistory(1, queue_id=0),
-    ],
+    [packets.GetMessageHistory(0), packets.GetMessageHistory(-1), packets.GetMessageHistory(1, queue_id=0)],
 )
 async def test_what_cannot_be_an_id_is_refused(wire: Wire, packet: packets.GetMessageHistory) -> None:
     assert (await wire.ask(packet)).code == ErrorCode.INVALID_PARAMETER

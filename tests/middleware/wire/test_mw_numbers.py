@@ -58,10 +58,7 @@ async def test_only_what_was_sent_before_can_be_confirmed(connect: Connect) -> N
     for beyond in (0, 1, 1_000):
         number = wire.number()
         refused = await wire.ask(put(number, queue_id, confirmed=[1, number + beyond]))
-        assert (refused.code, refused.error_class) == (
-            ErrorCode.INVALID_PARAMETER,
-            ErrorClass.REJECTED,
-        )
+        assert (refused.code, refused.error_class) == (ErrorCode.INVALID_PARAMETER, ErrorClass.REJECTED)
         assert "confirmed" in refused.details
     await wire.close()
     heir = await (await connect()).identify(wire.client_id)
