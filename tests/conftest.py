@@ -6,8 +6,6 @@ pytest-xdist the workers share the server: the first that needs it starts and ow
 shared lock, and the owner ends it when it is alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import fcntl

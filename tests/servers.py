@@ -1,7 +1,5 @@
 """The PostgreSQL that the tests run on: the embedded one, or one of a given release, wherever it is found."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import shutil

@@ -1,7 +1,5 @@
 """The suite itself: a test that hangs fails by its name, and processes of tests answer to signals and end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What users install: the wheel holds every part, and the client needs nothing but Python."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

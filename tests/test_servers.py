@@ -1,7 +1,5 @@
 """The suite's own PostgreSQL: which one a release gives, and that its absence is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

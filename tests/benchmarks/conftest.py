@@ -1,7 +1,5 @@
 """One Spark for all tests of a process; without Java they are skipped, for nothing else here needs it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 

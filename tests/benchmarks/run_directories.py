@@ -1,7 +1,5 @@
 """Directories of experiments as `telesto bench run` leaves them, small and with figures a test chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

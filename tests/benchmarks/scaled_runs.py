@@ -1,7 +1,5 @@
 """Runs of a closed system whose throughput and response time are those of a law, to report on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

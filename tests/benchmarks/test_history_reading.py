@@ -1,7 +1,5 @@
 """The benchmark of reading: what it fills a database with, and that it measures what it says."""
 
-from __future__ import annotations
-
 import psycopg
 from pyspark.sql import SparkSession
 

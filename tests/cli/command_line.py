@@ -1,7 +1,5 @@
 """The command line as a user has it: `telesto` as a process."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line, and a service for it. The folders are its subpackages; `common` tests `terminal` too."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid

@@ -5,8 +5,6 @@ itself or against the service in memory. `io` tests sockets, threads, signals an
 clients with a state. What more than one folder uses stands here.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The topics of the service in memory."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A session, the service in memory, and the wire between them, moved by hand and by a clock of its own."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A client's state in memory: what is flushed survives the session, and a flush can be made to fail."""
 
-from __future__ import annotations
-
 from telesto.client.calls.state import StateChanges, StoredHandOver, StoredRequest, StoredState
 from telesto.client.errors import StateError, StateWriteError
 

@@ -1,7 +1,5 @@
 """Middlewares with a database, in the running event loop."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

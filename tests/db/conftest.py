@@ -5,8 +5,6 @@ procedures of these subjects, as middlewares and SQL users call them, `maintenan
 with time, and `plans` how the planner executes calls. What more than one folder uses stands here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

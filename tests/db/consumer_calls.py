@@ -1,7 +1,5 @@
 """The procedures of consumers as a middleware calls them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The procedures of topics as a middleware calls them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

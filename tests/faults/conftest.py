@@ -1,7 +1,5 @@
 """The mark of the tests that hurt processes: ``pytest -m "not faults"`` leaves them out."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit

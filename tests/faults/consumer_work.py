@@ -1,7 +1,5 @@
 """Consumers at work: producers of two queues, with and without keys, and who consumes them, well or badly."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The end of a run: every client that read comes back for what it left, then everything is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

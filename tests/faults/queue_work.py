@@ -1,7 +1,5 @@
 """Queues at work: producers and readers of several queues, one of them bounded, one with a single reader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar

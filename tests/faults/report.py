@@ -1,7 +1,5 @@
 """What came out of a run, for people: figures, and how long each kind of fault held up what it met."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@
 ``python -m tests.faults.run --database pair --kinds failover,switchover``
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random

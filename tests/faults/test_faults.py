@@ -1,7 +1,5 @@
 """A small run of everything at once: clients at work while processes, connections and the database fail."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

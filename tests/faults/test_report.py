@@ -1,7 +1,5 @@
 """The report counts what faults met, and for how long."""
 
-from __future__ import annotations
-
 from .clients.history import DONE, Event, Fault, PutBegan, PutEnded, ReadBegan
 from .report import recoveries_of, struck_kinds, table
 

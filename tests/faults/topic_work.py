@@ -1,7 +1,5 @@
 """Topics at work: publishers and subscribers of several topics, some of whom leave and come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 

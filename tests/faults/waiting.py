@@ -1,7 +1,5 @@
 """Waits for what gives no signal; what never comes fails the test."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import time

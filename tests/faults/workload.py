@@ -1,7 +1,5 @@
 """What a run has its clients do: who they are, how everything is taken at the end, and what is checked."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress

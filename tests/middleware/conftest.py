@@ -5,8 +5,6 @@ middlewares: processes, start and stop, jobs, waiting reads and topics, with one
 than one folder uses stands here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable

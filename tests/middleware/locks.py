@@ -1,7 +1,5 @@
 """Locks that a test holds, so that calls wait for it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

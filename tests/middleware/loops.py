@@ -1,7 +1,5 @@
 """The event loop of production, which tells what a test leaves open instead of waiting for it."""
 
-from __future__ import annotations
-
 import warnings
 
 import uvloop

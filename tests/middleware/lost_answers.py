@@ -1,7 +1,5 @@
 """Calls of which the answer is lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

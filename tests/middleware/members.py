@@ -1,7 +1,5 @@
 """Consumers as tests of the wire use them."""
 
-from __future__ import annotations
-
 import asyncio
 
 from telesto.protocol import packets

@@ -1,7 +1,5 @@
 """The loop of these tests closes whatever a test has left open, and tells it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

@@ -1,7 +1,5 @@
 """Small parts: deadlines, background work, quarantine, expected sizes, notifications, failures, routes."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Settings: from a file, the environment and the command line, in this order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The generator's codecs for types and combinations that the protocol does not use yet."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

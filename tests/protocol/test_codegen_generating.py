@@ -1,7 +1,5 @@
 """The generated files in the tree are fresh, and the generator notices when they are not."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

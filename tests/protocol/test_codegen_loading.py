@@ -1,7 +1,5 @@
 """The generator refuses a specification that breaks a rule, and says which entry and which rule."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

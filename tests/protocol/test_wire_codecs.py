@@ -1,7 +1,5 @@
 """The generated codecs against the reference encoder, cut short, disturbed, and given what does not fit."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

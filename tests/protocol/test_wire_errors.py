@@ -1,7 +1,5 @@
 """The tree of exceptions, and exceptions made from errors that came over the wire."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -3,8 +3,6 @@
 Nothing is released yet, so the comparison is tried on a made-up specification.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import tomllib

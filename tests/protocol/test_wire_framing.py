@@ -1,7 +1,5 @@
 """The frame decoder: any division of the stream gives the same frames, and what it keeps has a bound."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 import tracemalloc

@@ -1,7 +1,5 @@
 """The tables that say what a middleware must handle agree with the specification."""
 
-from __future__ import annotations
-
 import pytest
 
 from telesto.protocol import packets

@@ -1,7 +1,5 @@
 """Every vector, read whole, byte by byte and with other bytes behind it; every packet and error has one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

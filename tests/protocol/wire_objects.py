@@ -1,7 +1,5 @@
 """Turns the fields of a vector into objects of the generated classes and back."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -7,8 +7,6 @@ Run as a script it prints a frame in hex, for a new vector:
     python tests/protocol/wire_reference.py Pong 7 '{}'
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

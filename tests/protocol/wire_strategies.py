@@ -1,7 +1,5 @@
 """Hypothesis strategies for the fields of every packet, drawn from the specification."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A service that the scenarios of a module share, and what they do with it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """What the workers of test_begun.py and test_paused.py have in common: the ways in which they consume."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable

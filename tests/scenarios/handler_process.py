@@ -3,8 +3,6 @@
 It ends when it is killed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

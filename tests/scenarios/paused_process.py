@@ -1,7 +1,5 @@
 """A worker that prints what it begins, and waits for a line when that is "first": see test_paused.py."""
 
-from __future__ import annotations
-
 import os
 import sys
 

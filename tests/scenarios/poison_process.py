@@ -1,7 +1,5 @@
 """A worker that the message "poison" kills, in the way that it is told to consume: see test_begun.py."""
 
-from __future__ import annotations
-
 import os
 import signal
 

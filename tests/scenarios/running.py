@@ -1,7 +1,5 @@
 """Services and consumers as processes, for scenarios."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """An attempt counts only for what was begun: processes that die of a message, handlers that are slow."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

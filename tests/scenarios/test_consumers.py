@@ -1,7 +1,5 @@
 """What competing consumers are for, one scenario a test; crashes are those of real processes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable

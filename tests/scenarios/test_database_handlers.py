@@ -1,7 +1,5 @@
 """Handlers that acknowledge by telesto.ack in the transaction of their work, while they are killed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

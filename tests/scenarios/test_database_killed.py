@@ -1,7 +1,5 @@
 """PostgreSQL is killed at the fifth of ten puts (scenario 6)."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The demonstration at small size: what it prints, that it fails where it must, that it leaves nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 The README has tests of its own in test_readme.py.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -1,7 +1,5 @@
 """The disk of a service becomes full: what is stored can be taken out, and then it goes on by itself."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What a process has waiting when it stands still beyond its leases is not begun when it goes on."""
 
-from __future__ import annotations
-
 import select
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What the README promises a newcomer works as it is printed there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

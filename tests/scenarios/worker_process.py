@@ -3,8 +3,6 @@
 It ends when nobody can tell it anything any more.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import deque

@@ -1,7 +1,5 @@
 """The closed network, against closed forms, bounds and the laws that hold for every system."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

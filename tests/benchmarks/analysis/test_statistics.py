@@ -1,7 +1,5 @@
 """Statistics and laws as pure functions, against worked examples and closed forms."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

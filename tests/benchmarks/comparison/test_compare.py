@@ -1,7 +1,5 @@
 """The comparison: what cannot take part is named and skipped, what can is measured, balanced and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What peers lack is got by apt-get and pip, each once; a failure is told and ends nothing."""
 
-from __future__ import annotations
-
 import sys
 
 from telesto.benchmarks.comparison.catalog import CATALOG, DISTRIBUTIONS, Entry, install

@@ -1,7 +1,5 @@
 """The generator of load for peers: what is due when, and what is kept of it."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -1,7 +1,5 @@
 """The table of a comparison: ratios within a repetition, targets, audits, what was skipped."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

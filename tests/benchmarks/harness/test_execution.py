@@ -1,7 +1,5 @@
 """Experiments from beginning to end at tiny size, and going on with those that were broken off."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Experiment files: what they mean, and that a bad one is told precisely."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What has to be there before a run can be measured."""
 
-from __future__ import annotations
-
 import resource
 
 import pytest

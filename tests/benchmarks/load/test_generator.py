@@ -1,7 +1,5 @@
 """The process that generates load, with clients that do what a test plants."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """Open loops: moments fixed in advance, latency from the intended moment, what was not sent in time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How figures are written, for people and as CSV."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Every peer that can run here does what the interface says: what is put is taken once, or is left."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence

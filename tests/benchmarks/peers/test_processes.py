@@ -1,7 +1,5 @@
 """Servers of other systems as processes: a failure is explained, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

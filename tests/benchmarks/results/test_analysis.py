@@ -1,7 +1,5 @@
 """Series, histograms, samples and figures that follow from records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

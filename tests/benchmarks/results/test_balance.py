@@ -1,7 +1,5 @@
 """The balance finds what is planted: losses, duplicates, disorder, what was never put, what is in doubt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Histograms are exact to three digits, merge without loss, and come back from their encoding."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the database holds at the end of a run, with planted faults: the audit against real tables."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

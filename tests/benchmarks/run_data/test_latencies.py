@@ -1,7 +1,5 @@
 """Histograms are merged, not averaged, and read off as their library reads them."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np

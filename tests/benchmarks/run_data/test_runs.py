@@ -1,7 +1,5 @@
 """The runs of an experiment, read: complete ones and their tables, and what is wrong with others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

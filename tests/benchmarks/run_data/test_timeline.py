@@ -1,7 +1,5 @@
 """The analyses of the course of a run, on figures small enough to compute by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The report on a 2^k r design, as a whole and with what can be wrong about its runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

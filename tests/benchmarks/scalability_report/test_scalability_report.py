@@ -1,7 +1,5 @@
 """The report on scalability, as a whole and with what can be wrong about its runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

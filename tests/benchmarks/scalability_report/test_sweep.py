@@ -1,7 +1,5 @@
 """What is taken from the tables of runs, and how runs become levels of a factor."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Small data frames for the analyses."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The analyses on data frames small enough to compute by hand."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The report of a service, from a database to a directory."""
 
-from __future__ import annotations
-
 import csv
 import threading
 from collections.abc import Iterator

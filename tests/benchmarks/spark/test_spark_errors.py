@@ -1,7 +1,5 @@
 """Spark's account of a failure, made into one line."""
 
-from __future__ import annotations
-
 from telesto.benchmarks.spark.errors import ReportError, SnapshotEndedError, SourceError, explain
 
 TASK = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: "

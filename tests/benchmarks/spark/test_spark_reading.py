@@ -1,7 +1,5 @@
 """Tables read by several sessions in one snapshot, and what happens when that is not to be had."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

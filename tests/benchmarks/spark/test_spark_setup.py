@@ -1,7 +1,5 @@
 """What a report needs before it begins: Java, a driver, settings, a place to go to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Servers as sources: a standby that is read, promoted, or gone in the middle, and the archive of each."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator

@@ -1,7 +1,5 @@
 """The report of stability, from a directory of runs to a page."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The test of a trend finds those that there are, and seldom others, also where neighbours are alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

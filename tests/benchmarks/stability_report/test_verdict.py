@@ -1,7 +1,5 @@
 """What is said of a run, and why."""
 
-from __future__ import annotations
-
 import pytest
 
 from telesto.benchmarks.analysis.repetitions import mean_of

@@ -1,7 +1,5 @@
 """`telesto dead`: dead letters are listed, shown, sent back and deleted."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

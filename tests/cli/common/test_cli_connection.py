@@ -1,7 +1,5 @@
 """What is said while there is no connection, and what to do about it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

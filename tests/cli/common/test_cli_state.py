@@ -1,7 +1,5 @@
 """Named clients: separate runs are one client, also when one of them is killed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What is different where a person sits in front of it."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

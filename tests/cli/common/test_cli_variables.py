@@ -1,7 +1,5 @@
 """Variables of the environment that nothing reads are told."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

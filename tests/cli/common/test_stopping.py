@@ -1,7 +1,5 @@
 """A signal ends a coroutine of the command line by cancelling it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The check of the demonstration, with planted faults: a check that cannot fail shows nothing."""
 
-from __future__ import annotations
-
 from array import array
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`telesto bench`: what it lists, what it refuses, what it shows. What it measures is tested elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from command_line import CommandLine

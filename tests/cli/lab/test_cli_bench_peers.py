@@ -1,7 +1,5 @@
 """`telesto bench peers`: what it is asked is checked before anything starts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`telesto report`: what is refused before Spark is started."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`telesto consume`: printing and running commands, and what is left when it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Commands that are ended from outside: what was not written comes back, nothing is said."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

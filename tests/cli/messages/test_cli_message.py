@@ -1,7 +1,5 @@
 """`telesto message show`, and the settings of what a queue keeps."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """`telesto topic`: each command a process of its own, the subscription's place kept between them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

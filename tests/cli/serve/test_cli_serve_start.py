@@ -1,7 +1,5 @@
 """What keeps `telesto serve` from starting: each cause has its words and its exit status."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import socketserver

@@ -1,7 +1,5 @@
 """Signals at long commands: whatever they inherited, and at any moment of `telesto serve`."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

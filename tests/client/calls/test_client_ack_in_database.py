@@ -1,7 +1,5 @@
 """Acknowledging by telesto.ack in the application's own transactions, with both clients."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The clients are not connected and have no loop: a call whose arguments were let through would say so.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import tomllib

@@ -1,7 +1,5 @@
 """What every method does: the same for both clients, against the service in memory and the real one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Consuming with both clients: deliveries, answers, and what happens when connections and queues go."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -1,7 +1,5 @@
 """Handlers of the wrong kind, which do nothing when they are called or return nothing to await."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import logging

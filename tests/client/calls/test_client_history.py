@@ -1,7 +1,5 @@
 """What both clients tell of a message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What calls say of a queue, a topic or a client that does not exist."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Serving requests with both clients: answers, failures, and a crash between answer and acknowledgement."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Topics: the same for both clients, against the service in memory and the real one."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

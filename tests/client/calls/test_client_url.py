@@ -1,7 +1,5 @@
 """URLs, and the addresses that a client tries."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A process with a durable client, for test_durable_processes: does as it is told, dies where it should."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

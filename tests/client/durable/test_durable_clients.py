@@ -1,7 +1,5 @@
 """Both clients with a state: whose it is, when it is opened and let go of, what is told of puts."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

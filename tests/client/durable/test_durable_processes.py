@@ -1,7 +1,5 @@
 """Clients with a state whose processes are killed at each point, and what the next process makes of it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import tempfile

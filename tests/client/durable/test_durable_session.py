@@ -1,7 +1,5 @@
 """A session with a state: what is written before what, and what the next process makes of it."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Topics with a state: what the application came back from does not come again, whoever forgets it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

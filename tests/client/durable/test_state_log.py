@@ -1,7 +1,5 @@
 """The file of a state: what was written is there, and nothing else, whatever happens to the file."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

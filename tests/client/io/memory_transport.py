@@ -1,7 +1,5 @@
 """An asyncio client whose connections lead to a service in memory, in the same event loop, step by step."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A worker that ends at SIGTERM in one of the ways that there are; its handler waits for a line of input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Every call, cancelled at every turn of the event loop: the client stays usable and loses nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections import Counter

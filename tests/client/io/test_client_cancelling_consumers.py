@@ -1,7 +1,5 @@
 """Every call of a consumer, cancelled at every await: each message is acknowledged, once."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """Both clients over real sockets: lost, silent, slow and missing connections, threads, signals and forks."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Clients of the real service, while one of its middlewares stops or stands still."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

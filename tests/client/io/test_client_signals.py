@@ -1,7 +1,5 @@
 """The blocking client in signal handlers, and consumers that end at a signal."""
 
-from __future__ import annotations
-
 import _thread
 import json
 import random

@@ -1,7 +1,5 @@
 """In which order a consumer's messages are given, as a whole and one of each partition at a time."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 

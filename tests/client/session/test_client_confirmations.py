@@ -1,7 +1,5 @@
 """The account of what is to be confirmed, by itself."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import SecretStr, ValidationError
 

@@ -1,7 +1,5 @@
 """What a consumer's client hands to the application of a partition, in every order of what it hears."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any

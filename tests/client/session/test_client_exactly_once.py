@@ -5,8 +5,6 @@ the application once, or again marked redelivered; and in the end every message 
 handed over.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

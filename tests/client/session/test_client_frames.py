@@ -1,7 +1,5 @@
 """The library's own requests fit the smallest frames that it can be told to accept."""
 
-from __future__ import annotations
-
 import pytest
 
 from telesto.client import ClientOptions, InvalidParameterError

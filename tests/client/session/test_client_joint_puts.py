@@ -1,7 +1,5 @@
 """Puts that stand in line next to each other travel as one request, and nobody notices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

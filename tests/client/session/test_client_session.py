@@ -1,7 +1,5 @@
 """The session core against the service in memory: calls, confirmations, doubt, takeovers, time."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

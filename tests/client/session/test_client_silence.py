@@ -1,7 +1,5 @@
 """A middleware that stands still is left soon; one that is slow is not."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

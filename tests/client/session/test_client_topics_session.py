@@ -1,7 +1,5 @@
 """Topics in the session core: lost answers, positions that are told and proven, turns, time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,8 +6,6 @@ whose call said that nothing was done is never stored. A message comes to the ap
 died before it came back for the next one, and then marked.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -3,8 +3,6 @@
 Time goes by in hours, so that nothing runs out by itself while a test is slow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 

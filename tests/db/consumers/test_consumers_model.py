@@ -1,7 +1,5 @@
 """Random calls of consumers against a model in memory: who has which message, in which order, how often."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

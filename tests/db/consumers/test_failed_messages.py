@@ -1,7 +1,5 @@
 """Messages that failed, at the procedures: another consumer gets them, where there is one."""
 
-from __future__ import annotations
-
 import pytest
 
 from consumer_calls import Consumer, Consuming, Lease, names_of, put_in_partitions

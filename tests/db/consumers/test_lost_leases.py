@@ -1,7 +1,5 @@
 """What is kept for a middleware about leases that ran out goes with it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,7 +1,5 @@
 """Consumers at the procedures: claims, leases, and what ends them."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

@@ -1,7 +1,5 @@
 """Partitions at the procedures: who has them, their order over every way back, the load evened out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

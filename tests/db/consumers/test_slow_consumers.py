@@ -1,7 +1,5 @@
 """Consumers that are slow or paused: who gets their partitions at the procedures, and in which order."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 

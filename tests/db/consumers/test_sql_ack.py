@@ -1,7 +1,5 @@
 """telesto.ack: an application acknowledges in its own transaction, against all others who want the lease."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The generated calls of procedures fit the procedures as they are installed."""
 
-from __future__ import annotations
-
 import inspect
 import tomllib
 

@@ -1,7 +1,5 @@
 """The file that is removed when the disk is full."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

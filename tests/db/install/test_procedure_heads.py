@@ -1,7 +1,5 @@
 """What the head of a procedure's file must say depends on what the procedure does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A database that was put back to an earlier state gets a new identity, once nobody works with it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 

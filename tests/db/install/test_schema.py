@@ -1,7 +1,5 @@
 """Upgrading, telling where the schema stands, and finding what is wrong with it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib

@@ -3,8 +3,6 @@
 A clock that is set cannot be had in a test. Moving all stored times the other way is the same.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

@@ -1,7 +1,5 @@
 """Dead letters that go on to the dead letter queue of their queue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

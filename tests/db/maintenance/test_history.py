@@ -1,7 +1,5 @@
 """The history: what each way to end leaves, what is known of a message, the partitions and their job."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Days of the history: nobody is sent to a partition that it cannot know; what ends is kept long enough."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

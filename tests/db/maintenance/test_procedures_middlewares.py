@@ -1,7 +1,5 @@
 """The list of middlewares, their interests and wake-ups, and the jobs that one of them does."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

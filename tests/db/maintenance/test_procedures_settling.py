@@ -1,7 +1,5 @@
 """Messages that wait, expire or die: delays, backoff, expiry, dead letters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

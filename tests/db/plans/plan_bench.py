@@ -1,7 +1,5 @@
 """Queues in states that have misled planners, and batches to measure on them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from consumer_calls import Consumer, Consuming

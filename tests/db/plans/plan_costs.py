@@ -1,7 +1,5 @@
 """What calls of the installed procedures touch: rows of indexes and pages, per element, and whole tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

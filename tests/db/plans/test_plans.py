@@ -4,8 +4,6 @@ Counted around the calls themselves, in every state of the tables that has misle
 plans were made, full, analysed, full of dead rows, seen by an old snapshot, with a backlog elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

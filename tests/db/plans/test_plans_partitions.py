@@ -1,7 +1,5 @@
 """The plans of claims of partitions, and of sweeps of what is delayed or expires."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

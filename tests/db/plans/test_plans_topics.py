@@ -1,7 +1,5 @@
 """The plans of the procedures of topics, as test_plans does for puts and takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keys of messages: under one key a queue takes one message within its window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 

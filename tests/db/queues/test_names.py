@@ -1,7 +1,5 @@
 """Clients, middlewares and SQL refuse the same names and keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

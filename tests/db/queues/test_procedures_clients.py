@@ -1,7 +1,5 @@
 """Registering, identifying, confirming, taking over, releasing and deleting clients."""
 
-from __future__ import annotations
-
 import os
 
 import psycopg

@@ -1,7 +1,5 @@
 """What several connections do at the same time: order, exclusion, takeover, waiting."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Long random sequences of calls against a model in memory: results, order, totals, records."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is for anyone and what is for the reader alone form one order, also while puts run."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """put_batch: ids, order, refusals, repeated numbers, records, locks."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

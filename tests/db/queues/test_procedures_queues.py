@@ -1,7 +1,5 @@
 """Creating, finding, listing, browsing, purging and deleting queues."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb

@@ -1,7 +1,5 @@
 """take_selected_batch: by age, of one sender, by context."""
 
-from __future__ import annotations
-
 from procedure_calls import BY_AGE, MESSAGE_TOO_LARGE, QUEUE_NOT_EXISTING, Calls, Client, Element, Put, Read
 
 BOUNDS = "SELECT lower FROM telesto.take_states WHERE queue_id = %s"

@@ -4,8 +4,6 @@ Only such a commit waits for a synchronous standby, and only then is all that it
 transaction has left may not have reached the standby yet, if its wait was cancelled or the server crashed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """take_batch: order, windows, limits, own messages, records, bounds, locks."""
 
-from __future__ import annotations
-
 import random
 
 import psycopg

@@ -1,7 +1,5 @@
 """Settings of queues: shown, changed, and what a change does to puts."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Topics: numbers, subscriptions, positions, refusals."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import psycopg

@@ -1,7 +1,5 @@
 """What several connections do to topics at the same time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

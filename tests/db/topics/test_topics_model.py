@@ -1,7 +1,5 @@
 """Random calls about topics against a model in memory: who is owed what, once, and in which order."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import dataclass, field

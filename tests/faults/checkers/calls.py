@@ -1,7 +1,5 @@
 """The processes of all clients and their calls, and what holds for them whatever they do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -14,8 +14,6 @@ What is held against the service:
 - every call returns in time, nothing is left behind.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

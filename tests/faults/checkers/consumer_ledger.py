@@ -1,7 +1,5 @@
 """The histories of producers and consumers, sorted by what the checks ask for."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

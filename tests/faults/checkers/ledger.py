@@ -1,7 +1,5 @@
 """The histories of all clients, sorted by what the checks ask for."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -28,8 +28,6 @@ time before the next lease. A message without a key is a partition by itself, in
 go wrong.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict

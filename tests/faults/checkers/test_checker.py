@@ -1,7 +1,5 @@
 """The checker on histories with one fault each, planted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

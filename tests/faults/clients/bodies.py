@@ -1,7 +1,5 @@
 """Bodies that say who they are and whether they are whole."""
 
-from __future__ import annotations
-
 import hashlib
 
 

@@ -1,7 +1,5 @@
 """What producers and readers have in common: their task, their stop, their history."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import faulthandler

@@ -1,7 +1,5 @@
 """Consumes: in turn, many at a time, too slowly, without waiting for answers, by handlers; puts results."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

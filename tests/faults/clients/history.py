@@ -4,8 +4,6 @@ Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share. A 
 call, so that what a process had seen is there after it was killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """A client that reads: one message at a time, several at a time, or by several reads at the same time."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence

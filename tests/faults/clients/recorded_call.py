@@ -1,7 +1,5 @@
 """A call of a client and its history: what all kinds of calls write down in the same way."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the state of a killed client holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from telesto.client.durable.state_directory import StateDirectory

@@ -1,7 +1,5 @@
 """A client that gets from topics: those of one, of all, several at a time; some leave and come back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A client that takes one message, says which, and waits to be killed before it confirms."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

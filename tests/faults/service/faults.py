@@ -1,7 +1,5 @@
 """The kinds of faults: each strikes while requests are under way, lasts for a while and is mended."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

@@ -1,7 +1,5 @@
 """Ends the listening of an asyncio server of a test without losing a connection."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

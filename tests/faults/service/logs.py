@@ -1,7 +1,5 @@
 """What processes wrote that they should not have."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A middleware as a process that ends with its owner; it says when it serves."""
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import signal

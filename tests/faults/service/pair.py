@@ -1,7 +1,5 @@
 """A database of two servers: a primary and its synchronous standby, which change places."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

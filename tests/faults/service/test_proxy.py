@@ -1,7 +1,5 @@
 """The proxy against an echo server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """A primary and its synchronous standby: each of them gone, hanging or back, between any two steps."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

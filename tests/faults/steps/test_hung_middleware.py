@@ -1,7 +1,5 @@
 """A middleware that stands still: whom it holds up, and how long."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator

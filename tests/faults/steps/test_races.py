@@ -1,7 +1,5 @@
 """Two middlewares and many clients at one queue: wake-ups, deletion, purging, the bound, a fenced reader."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

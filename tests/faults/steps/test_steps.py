@@ -4,8 +4,6 @@ What is under way is stopped where a proxy holds its bytes, where a lock that th
 transaction, or by SIGSTOP; then the client moves on, then what was stopped goes on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What counts as an attempt: only what the application was given."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

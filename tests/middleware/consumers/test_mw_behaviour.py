@@ -1,7 +1,5 @@
 """Consumers that are slow, fail or are paused: who is told what, and who gets their work."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

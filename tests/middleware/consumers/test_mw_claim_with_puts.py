@@ -1,7 +1,5 @@
 """Puts that bring a claim along: what is asked, what follows from what comes, and from each way to fail."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

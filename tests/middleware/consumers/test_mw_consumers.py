@@ -1,7 +1,5 @@
 """Consumers on the wire: pushed deliveries, credit, answers, and every way in which a consumer ends."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

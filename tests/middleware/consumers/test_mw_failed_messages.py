@@ -1,7 +1,5 @@
 """Messages that failed with one consumer: another one gets them, through any middleware."""
 
-from __future__ import annotations
-
 import asyncpg
 import pytest
 

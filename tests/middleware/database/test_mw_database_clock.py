@@ -1,7 +1,5 @@
 """The database's clock is set while middlewares are at work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

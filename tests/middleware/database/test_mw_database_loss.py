@@ -1,7 +1,5 @@
 """The database goes away: what was under way is in doubt, nothing is tried twice, and it goes on after."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The start of a middleware whose database goes away between the steps, and in the middle of one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

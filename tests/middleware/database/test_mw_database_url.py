@@ -1,7 +1,5 @@
 """A database URL is written for libpq; the middleware's driver has to do what it says, or it is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Puts are refused while the database's disk is nearly full; everything else goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

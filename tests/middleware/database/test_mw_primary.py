@@ -1,7 +1,5 @@
 """Which of several servers is the primary, and who is not any more."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

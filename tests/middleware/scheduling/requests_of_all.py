@@ -1,7 +1,5 @@
 """One valid request of every kind, for tests that go through all of them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """When calls wait for one another: only where that costs nobody anything."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """How requests are gathered: order, fairness, what is busy, what fails."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Whatever is busy, fails or waits: the requests of one connection take effect in their order, each once."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

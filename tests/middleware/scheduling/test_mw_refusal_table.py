@@ -3,8 +3,6 @@
 Each error that can refuse a numbered request is made to happen on a real middleware.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ What was refused for now is sent again, so that nothing of the connection may ov
 refused, no put may follow that was sent by a client that did not know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

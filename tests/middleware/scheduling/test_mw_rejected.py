@@ -3,8 +3,6 @@
 The rejected request's own record, and what it confirms, are the exceptions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -1,7 +1,5 @@
 """A real process that may open few files: it keeps some for itself, and says what it refuses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

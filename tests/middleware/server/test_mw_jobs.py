@@ -1,7 +1,5 @@
 """Tests of how often the maintenance jobs run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Real processes: one, and several on one port."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """How many files of the product a put touches on its way to the database and back."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Who counts as dead: a middleware that gave no sign of life while the others could give theirs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from telesto.middleware.cluster.registry import Registry

@@ -1,7 +1,5 @@
 """What runs beside the requests: the admin port, the registry, the jobs, the start."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import socket

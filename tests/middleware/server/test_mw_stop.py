@@ -1,7 +1,5 @@
 """Stopping: what is under way is answered, new requests are refused, clients are told where to go."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Topics on live middlewares: puts, gets that wait, wake-ups within one and across two."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

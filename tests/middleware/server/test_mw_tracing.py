@@ -1,7 +1,5 @@
 """Phases of requests: which are followed, what counts for which phase, how the samples are asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

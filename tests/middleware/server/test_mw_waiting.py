@@ -1,7 +1,5 @@
 """Reads that wait: who is woken, in which order, and what becomes of a wake-up that serves nobody."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

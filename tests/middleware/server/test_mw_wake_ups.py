@@ -1,7 +1,5 @@
 """Waiting reads on live middlewares: within one, and across two."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

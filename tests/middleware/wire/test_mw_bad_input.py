@@ -1,7 +1,5 @@
 """Bad input of all kinds on a live port: each gets its error, and nothing else is hurt."""
 
-from __future__ import annotations
-
 import os
 import random
 import struct

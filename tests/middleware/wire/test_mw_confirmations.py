@@ -1,7 +1,5 @@
 """A success proves that what its request confirms was applied, also when it came to nothing itself."""
 
-from __future__ import annotations
-
 import asyncio
 
 from conftest import Connect

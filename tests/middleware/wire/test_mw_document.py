@@ -1,7 +1,5 @@
 """The takeover that docs/protocol.md shows frame by frame happens so on a real middleware."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Bounds: slow peers, full pipelines, a full middleware, silent and nameless connections."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

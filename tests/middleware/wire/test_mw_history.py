@@ -1,7 +1,5 @@
 """What is known of a message, on the wire; the job of the history among several middlewares."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

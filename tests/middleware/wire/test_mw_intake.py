@@ -1,7 +1,5 @@
 """Connections that send much, and others that ask for little beside them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

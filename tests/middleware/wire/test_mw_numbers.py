@@ -1,7 +1,5 @@
 """Numbered requests: numbers rise, few are unconfirmed, sessions end."""
 
-from __future__ import annotations
-
 from conftest import Connect, StartMiddleware
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode

@@ -1,7 +1,5 @@
 """Every packet, as it should be used."""
 
-from __future__ import annotations
-
 import os
 
 from conftest import Connect, StartMiddleware

@@ -1,7 +1,5 @@
 """What a connection holds goes with it, without the garbage collector."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import struct

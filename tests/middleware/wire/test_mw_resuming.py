@@ -1,7 +1,5 @@
 """Who resumes a session must be the one who opened it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
