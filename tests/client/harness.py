@@ -113,6 +113,11 @@ class Wire:
 
     # bytes
 
+    def reach_service(self) -> None:
+        """Has the service receive what is to be sent."""
+        self.collect()
+        self.deliver_to_service()
+
     def deliver_to_service(self, size: int | None = None) -> None:
         data, self.to_service = _split(self.to_service, size)
         if self.remote is not None and data:

@@ -91,11 +91,15 @@ class Client:
         """The process is killed: what it has not written is gone, and so is its connection."""
         self.wire.cut()
 
+    def restart(self) -> None:
+        """The process is killed, and the next one begins."""
+        self.crash()
+        self.begin()
+
     def send_only(self, call: Call[Any]) -> Call[Any]:
         """Makes a call whose request the service executes and whose answer is lost with the process."""
         self.wire.start(call)
-        self.wire.collect()
-        self.wire.deliver_to_service()
+        self.wire.reach_service()
         return call
 
     def recovered(self) -> list[RecoveredPut]:
@@ -284,8 +288,7 @@ def test_an_idle_client_has_written_everything(client: Client, queue_id: int) ->
 
 def test_a_put_that_was_done_is_not_sent_again(client: Client, queue_id: int) -> None:
     client.send_only(put(queue_id, b"done"))
-    client.crash()
-    client.begin()
+    client.restart()
     [recovered] = client.recovered()
     assert client.stored() == [b"done"]
     assert recovered.message.body == b"done"
@@ -318,16 +321,13 @@ def test_crashes_while_it_is_sent_again_do_not_double(client: Client, queue_id: 
     wire.session.connect(wire.identity("alice"))
     while not client.service.operations:
         wire.open_link()
-        wire.collect()
-        wire.deliver_to_service()
+        wire.reach_service()
         wire.collect()
         if not client.service.operations:
             wire.deliver_to_client()
-    client.crash()
-    client.begin()
+    client.restart()
     assert len(client.recovered()) == 1
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
     assert client.stored() == [b"once"]
 
@@ -336,16 +336,14 @@ def test_a_put_that_was_not_written_was_not_sent(client: Client, queue_id: int) 
     client.wire.writes_wait = True
     client.wire.start(put(queue_id))
     client.wire.settle()
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
     assert client.stored() == []
 
 
 def test_a_put_that_returned_right_before_the_crash_is_told_of_again(client: Client, queue_id: int) -> None:
     message_id = client.wire.run(put(queue_id))
-    client.crash()
-    client.begin()
+    client.restart()
     assert [recovered.message_id for recovered in client.recovered()] == [message_id]
     assert client.stored() == [b"x"]
 
@@ -353,8 +351,7 @@ def test_a_put_that_returned_right_before_the_crash_is_told_of_again(client: Cli
 def test_a_put_whose_end_is_written_is_not_told_of(client: Client, queue_id: int) -> None:
     client.wire.run(put(queue_id))
     client.wire.advance(1)
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
 
 
@@ -376,8 +373,7 @@ def test_a_put_that_was_tried_in_vain_stays_undone(client: Client, queue_id: int
     client.wire.advance(10)
     with pytest.raises(TriesExhaustedError):
         client.wire.finish(call)
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
     assert client.stored() == []
 
@@ -388,8 +384,7 @@ def test_a_put_that_waits_for_its_next_try_is_tried_by_the_next_process(
     client.service.faults.append(Fault(packets.PutMessage, ErrorCode.OVERLOADED))
     client.wire.start(put(queue_id))
     client.wire.settle()
-    client.crash()
-    client.begin()
+    client.restart()
     assert [recovered.error for recovered in client.recovered()] == [None]
     assert client.stored() == [b"x"]
 
@@ -409,8 +404,7 @@ def test_each_message_of_a_request_is_told_of(client: Client, queue_id: int) -> 
     messages = [QueuedMessage(queue_id, NewMessage(7, 9, body, 3)) for body in (b"1", b"2")]
     client.send_only(PutManyCall(queue_id, messages))
     client.send_only(PutSeveralCall([queue_id, other], b"3", 5, None, None))
-    client.crash()
-    client.begin()
+    client.restart()
     found = client.recovered()
     assert [(put.queue_id, put.message.body) for put in found] == [
         (queue_id, b"1"),
@@ -427,8 +421,7 @@ def test_each_message_of_a_request_is_told_of(client: Client, queue_id: int) -> 
 def test_a_message_is_told_of_as_it_was_put(client: Client, queue_id: int) -> None:
     message = new_message(b"x", 7, 12, 34, "key", 1.5, 60)
     client.send_only(PutManyCall(queue_id, [QueuedMessage(queue_id, message)]))
-    client.crash()
-    client.begin()
+    client.restart()
     [recovered] = client.recovered()
     assert recovered.message == MessageToPut(b"x", 7, 12, 34, "key", 1.5, 60)
 
@@ -436,13 +429,11 @@ def test_a_message_is_told_of_as_it_was_put(client: Client, queue_id: int) -> No
 def test_what_was_told_counts_as_told_when_the_next_is_asked_for(client: Client, queue_id: int) -> None:
     for body in (b"1", b"2", b"3"):
         client.send_only(put(queue_id, body))
-    client.crash()
-    client.begin()
+    client.restart()
     told = told_one_by_one(client.wire.session)
     assert [next(told).message.body, next(told).message.body] == [b"1", b"2"]
     client.wire.advance(1)
-    client.crash()
-    client.begin()
+    client.restart()
     assert [recovered.message.body for recovered in client.recovered()] == [b"2", b"3"]
 
 
@@ -450,8 +441,7 @@ def test_only_puts_are_noted(client: Client, queue_id: int) -> None:
     client.wire.advance(1)
     before = client.state.writes
     client.send_only(CreateQueueCall("two"))
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
     assert [queue.name for queue in client.service.queues.values()] == ["one", "two"]
     client.wire.advance(1)
@@ -472,8 +462,7 @@ def test_a_put_given_up_in_doubt_is_not_sent_again(client: Client, queue_id: int
     client.wire.write()
     client.wire.advance(1)
     client.wire.collect()
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.stored() == [b"x", b"y"]
     client.crash()
 
@@ -511,8 +500,7 @@ def test_a_put_given_up_before_the_crash_is_told_of_as_not_done(client: Client, 
     client.wire.session.abandon(call)
     client.wire.clock.now += 1
     client.wire.write()
-    client.crash()
-    client.begin()
+    client.restart()
     [recovered] = client.recovered()
     assert isinstance(recovered.error, NotDoneError)
     assert client.stored() == []
@@ -525,8 +513,7 @@ def test_a_put_cancelled_before_it_was_sent_leaves_nothing(client: Client, queue
     client.wire.session.abandon(call)
     client.wire.advance(1)
     assert not client.state.requests
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
 
 
@@ -537,19 +524,16 @@ def test_a_message_in_hand_comes_again_marked(client: Client, queue_id: int) -> 
     client.wire.run(put(queue_id))
     client.wire.run(read(queue_id))
     client.wire.advance(20)
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
 
 
 def test_a_message_that_was_never_returned_comes_unmarked(client: Client, queue_id: int) -> None:
     client.wire.run(put(queue_id))
     client.send_only(read(queue_id))
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", False)]
 
 
@@ -558,8 +542,7 @@ def test_a_message_is_taken_when_its_reader_comes_back(client: Client, queue_id:
         client.wire.run(put(queue_id, body))
     client.wire.run(read(queue_id))
     client.wire.run(read(queue_id))
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id, most=5))) == [(b"2", True)]
 
 
@@ -567,8 +550,7 @@ def test_coming_back_to_nothing_counts_too(client: Client, queue_id: int) -> Non
     client.wire.run(put(queue_id))
     client.wire.run(read(queue_id))
     assert client.wire.run(read(queue_id)) == []
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.wire.run(read(queue_id)) == []
     assert not client.service.deliveries
 
@@ -580,8 +562,7 @@ def test_a_reader_comes_back_for_itself_only(client: Client, queue_id: int) -> N
     client.wire.run(read(queue_id, reader=one))
     client.wire.run(read(queue_id, reader=two))
     client.wire.run(read(queue_id, reader=two))
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id, most=5))) == [(b"1", True), (b"3", True)]
 
 
@@ -592,8 +573,7 @@ def test_a_reader_that_has_ended_has_come_back(client: Client, queue_id: int) ->
     client.wire.run(read(queue_id, reader=one))
     one.gone = True
     client.wire.run(read(queue_id, reader=two))
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id, most=5))) == [(b"2", True)]
 
 
@@ -603,8 +583,7 @@ def test_reading_another_queue_is_not_coming_back(client: Client, queue_id: int)
     client.wire.run(read(queue_id))
     client.wire.run(read(other))
     client.wire.advance(1)
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
 
 
@@ -619,8 +598,7 @@ def test_a_confirmation_is_durable_when_its_call_is_over(service: FakeService, q
     wire.begin_write()
     wire.end_write()
     wire.finish(call)
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.wire.run(read(queue_id)) == []
     client.wire.advance(1)
     assert not client.service.deliveries
@@ -635,8 +613,7 @@ def test_without_automatic_confirmation_coming_back_means_nothing(
         client.wire.run(put(queue_id, body))
     client.wire.run(read(queue_id))
     client.wire.run(read(queue_id))
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id, most=5))) == [(b"1", True), (b"2", True)]
 
 
@@ -651,8 +628,7 @@ def test_a_cancelled_read_gives_its_message_to_the_next_one_unmarked(client: Cli
     wire.end_write()
     wire.writes_wait = False
     wire.advance(1)
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", False)]
 
 
@@ -675,8 +651,7 @@ def test_a_message_that_a_takeover_brought_is_known_to_be_in_hand(client: Client
     client.service.faults.append(Fault(packets.PutMessage, ErrorCode.IO_ERROR, after_execution=True))
     client.wire.run(put(queue_id))
     assert bodies(client.wire.finish(waiting)) == [(b"x", False)]
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
 
 
@@ -767,8 +742,7 @@ def test_doubt_stays_over_further_crashes(client: Client, queue_id: int) -> None
         while wire.begin_write() or not wire.session.connected:
             wire.open_link()
             wire.end_write()  # of the attempt; what it brings is written by the second process only
-            wire.collect()
-            wire.deliver_to_service()
+            wire.reach_service()
             wire.collect()
             wire.deliver_to_client()
         client.crash()
@@ -807,8 +781,7 @@ def test_what_the_other_process_did_not_process_comes_again(client: Client, queu
     other = outsider(client.service)
     other.run(read(queue_id))
     other.cut()
-    client.crash()
-    client.begin()
+    client.restart()
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
 
 
@@ -844,8 +817,7 @@ def test_an_attempt_whose_answer_was_lost_does_not_stand_in_the_way(client: Clie
         wire.session.connect(wire.identity("alice"))
         for _ in range(2):
             wire.open_link()
-            wire.collect()
-            wire.deliver_to_service()
+            wire.reach_service()
             wire.collect()
             wire.deliver_to_client()
         client.crash()
@@ -861,13 +833,11 @@ def test_a_registration_whose_answer_was_lost_is_repeated(service: FakeService) 
     wire.session.connect(wire.identity("alice"))
     for _ in range(3):
         wire.open_link()
-        wire.collect()
-        wire.deliver_to_service()
+        wire.reach_service()
         wire.collect()
         if not service.clients:
             wire.deliver_to_client()
-    client.crash()
-    client.begin()
+    client.restart()
     assert len(service.clients) == 1
 
 
@@ -928,8 +898,7 @@ def test_a_deleted_client_leaves_nothing(client: Client, queue_id: int) -> None:
 
 def test_a_deletion_in_doubt_that_was_done_leaves_the_name_free(client: Client) -> None:
     client.send_only(DeleteClientCall())
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.recovered() == []
     assert len(client.service.clients) == 1
 
@@ -937,8 +906,7 @@ def test_a_deletion_in_doubt_that_was_done_leaves_the_name_free(client: Client) 
 def test_a_deletion_that_was_not_done_is_not_repeated(client: Client) -> None:
     client.wire.start(DeleteClientCall())
     client.wire.collect()
-    client.crash()
-    client.begin()
+    client.restart()
     client.wire.advance(1)
     assert len(client.service.clients) == 1
     assert not client.state.requests
@@ -959,8 +927,7 @@ def test_a_client_that_somebody_deleted_is_made_anew(client: Client, queue_id: i
     assert [recovered.message.body for recovered in found if recovered.message.body == b"doubt"]
     assert all(isinstance(recovered.error, OutcomeUnknownError) for recovered in found)
     assert bodies(client.wire.run(read(queue_id))) == [(b"x", True)]
-    client.crash()
-    client.begin()
+    client.restart()
 
 
 # --- a state that cannot be written ------------------------------------------------------------------
@@ -976,8 +943,7 @@ def test_a_put_that_cannot_be_noted_is_not_sent(client: Client, queue_id: int) -
     client.wire.run(put(queue_id, b"y"))
     numbers = [packet.number for packet in client.service.received if isinstance(packet, packets.PutMessage)]
     assert numbers == [1]
-    client.crash()
-    client.begin()
+    client.restart()
     assert client.stored() == [b"y"]
 
 
@@ -1125,8 +1091,7 @@ def test_what_nobody_asks_for_makes_space(service: FakeService, queue_id: int) -
     client = Client(service, ClientOptions(max_state_bytes=1000))
     for number in range(6):
         client.send_only(put(queue_id, b"%d" % number + b"x" * 400))
-        client.crash()
-        client.begin()
+        client.restart()
         client.wire.advance(1)
     found = client.recovered()
     assert [recovered.message.body[:1] for recovered in found] == [b"4", b"5"]

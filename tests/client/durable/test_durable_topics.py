@@ -53,16 +53,14 @@ def position(service: FakeService) -> int:
 
 def test_a_message_in_hand_comes_again(client: Client) -> None:
     assert get(client) == [b"1"]
-    client.crash()
-    client.begin()
+    client.restart()
     assert get(client) == [b"1"]
 
 
 def test_what_the_application_came_back_from_does_not(client: Client, service: FakeService) -> None:
     assert [get(client, ahead=10), get(client, ahead=10)] == [[b"1"], [b"2"]]
     assert position(service) == 0, "the service has been told nothing"
-    client.crash()
-    client.begin()
+    client.restart()
     assert get(client) == [b"2"]
     assert position(service) == 1
 
@@ -105,15 +103,13 @@ def test_confirming_is_durable_when_its_call_is_over(client: Client, service: Fa
     call = client.wire.session.confirm([])
     client.wire.write()
     client.wire.finish(call)
-    client.crash()
-    client.begin()
+    client.restart()
     assert get(client) == [b"2"]
 
 
 def test_what_another_reader_holds_is_not_passed_over(client: Client) -> None:
     assert [get(client, reader=reader, ahead=10) for reader in ("a", "b", "b")] == [[b"1"], [b"2"], [b"3"]]
-    client.crash()
-    client.begin()
+    client.restart()
     assert get(client) == [b"1"]
 
 
@@ -149,8 +145,7 @@ def test_a_subscription_that_ended_leaves_nothing(client: Client) -> None:
     client.wire.run(UnsubscribeCall("t"))
     client.wire.run(SubscribeCall("t", None, None, False))
     client.wire.run(PutOneToTopicCall("t", b"4", None))
-    client.crash()
-    client.begin()
+    client.restart()
     assert get(client) == [b"4"]
     client.wire.advance(1)
     assert [entry.number for entry in client.state.stored.positions.values()] == []
@@ -158,12 +153,10 @@ def test_a_subscription_that_ended_leaves_nothing(client: Client) -> None:
 
 def test_a_put_that_was_under_way_is_put_once(client: Client, service: FakeService) -> None:
     client.send_only(PutOneToTopicCall("t", b"done", None))
-    client.crash()
-    client.begin()
+    client.restart()
     client.wire.start(PutOneToTopicCall("t", b"not done", None))
     client.wire.collect()
-    client.crash()
-    client.begin()
+    client.restart()
     client.wire.advance(1)
     assert [body for _, _, body in service.topics.topics["t"].messages][3:] == [b"done", b"not done"]
     [first, second] = list(told_one_by_one(client.wire.session))

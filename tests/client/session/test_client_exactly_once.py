@@ -187,8 +187,7 @@ class ClientMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_answers(self) -> None:
-        self.wire.collect()
-        self.wire.deliver_to_service()
+        self.wire.reach_service()
         self.wire.collect()
         self.wire.cut()
 

@@ -87,8 +87,7 @@ def sent(service: FakeService, kind: type[Any]) -> list[Any]:
 
 def lose_answers(wire: Wire) -> None:
     """Lets the service execute what was sent, and cuts the connection before the answers come."""
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.cut()
 
 
@@ -418,8 +417,7 @@ def test_lost_answers_of_every_kind_are_rebuilt(wire: Wire, service: FakeService
 
 def test_a_record_that_does_not_fit_is_an_error(wire: Wire, service: FakeService, queue_id: int) -> None:
     call = wire.start(put(queue_id))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     next(iter(service.operations.values())).results.clear()
     wire.cut()
     wire.settle()
@@ -443,8 +441,7 @@ def test_a_takeover_may_be_interrupted_by_another(wire: Wire, service: FakeServi
     for _ in range(3):
         wire.open_link()
         for _ in range(3):
-            wire.collect()
-            wire.deliver_to_service()
+            wire.reach_service()
             wire.collect()
             wire.deliver_to_client()
         wire.cut()
@@ -665,8 +662,7 @@ def test_an_attempt_that_comes_late_does_not_undo_a_later_one(
     else:
         connecting = wire.session.connect(Identity(None, "alice", None, "error"))
     wire.open_link()
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.collect()
     wire.deliver_to_client()
     wire.collect()
@@ -717,8 +713,7 @@ def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService
     wire = Wire(clock, service)
     call = wire.session.connect(Identity(None, "alice", None, "error"))
     wire.open_link()
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.collect()
     wire.deliver_to_client()
     lose_answers(wire)
@@ -930,8 +925,7 @@ def test_messages_that_came_too_late_go_to_a_read_that_waits(
     first, second = wire.start(read(queue_id, None)), wire.start(read(queue_id, None))
     wire.settle()
     wire.start(put(queue_id, b"m"))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.collect()  # the message is on its way to the first read
     wire.session.abandon(first)
     wire.settle()
@@ -953,8 +947,7 @@ def test_the_next_read_does_not_overtake_a_cancelled_one(
     wire.deliver_to_service()  # it takes the older one
     wire.session.abandon(call)
     following = wire.start(read(queue_id))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     if lost:
         wire.cut()
         wire.advance(10)
@@ -971,12 +964,10 @@ def test_a_cancelled_read_holds_up_reads_of_its_queue_only(
     other = wire.run(CreateQueueCall("other")).queue_id
     wire.run(put(other, b"there"))
     call = wire.start(read(queue_id, None))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.session.abandon(call)
     elsewhere = wire.start(read(other))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     assert len(sent(service, packets.ReadMessage)) == 2  # before the answer to the first is seen
     wire.settle()
     assert bodies(wire.finish(elsewhere)) == [b"there"]
@@ -1331,8 +1322,7 @@ def test_a_confused_server_is_left(wire: Wire, service: FakeService, queue_id: i
 
 def test_a_response_that_cannot_be_read_is_in_doubt(wire: Wire, service: FakeService, queue_id: int) -> None:
     call = wire.start(put(queue_id))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     assert wire.remote is not None
     wire.remote.output.clear()
     wire.to_client = (

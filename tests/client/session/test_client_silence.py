@@ -171,8 +171,7 @@ def test_an_answer_that_comes_slowly_is_a_sign_of_life(wire: Wire, service: Fake
     queue = service.add_queue("q")
     wire.run(put(queue, bytes(100_000)))
     call = wire.start(read(queue, 0))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     freeze(wire)
     wire.collect()
     link = wire.session.link
@@ -204,8 +203,7 @@ def test_a_middleware_that_becomes_slower_and_slower_is_not_left(wire: Wire, ser
         while pings(service) == before:
             wire.clock.now = max(wire.clock.now, wire.session.timer)
             wire.session.tick()
-            wire.collect()
-            wire.deliver_to_service()
+            wire.reach_service()
         wire.clock.now += delay
         wire.session.tick()
         assert wire.session.link is link
@@ -221,8 +219,7 @@ def test_a_client_that_stood_still_itself_reads_first(wire: Wire, service: FakeS
     while not pings(service):
         wire.clock.now = max(wire.clock.now, wire.session.timer)
         wire.session.tick()
-        wire.collect()
-        wire.deliver_to_service()
+        wire.reach_service()
     # Now it stands still; the Pong is there when it goes on, but a loop may tell the time before it reads.
     wire.clock.now += 100
     wire.session.tick()
@@ -238,8 +235,7 @@ def test_an_answer_that_came_while_the_client_stood_still_is_read_first(
     wire = Wire(clock, service)
     wire.connect()
     call = wire.start(put(service.add_queue("q")))
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     link = wire.session.link
     wire.clock.now += ClientOptions().try_timeout + 5
     wire.session.tick()

@@ -42,8 +42,7 @@ def told(service: FakeService) -> list[packets.Packet]:
 
 def lose_the_answer(wire: Wire) -> None:
     """Has the service execute what is on its way; its answer is lost with the connection."""
-    wire.collect()
-    wire.deliver_to_service()
+    wire.reach_service()
     wire.cut()
 
 
