@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 #: Outcomes of a put: it was done, it was not and never will be, nobody knows.
 DONE = "done"
@@ -28,8 +28,6 @@ class Event:
         at: when.
     """
 
-    kind: ClassVar[str]
-
     client: str
     run: int
     at: float
@@ -44,8 +42,6 @@ class Began(Event):
         ordered: it makes its puts in the order of their events and has one read under way at a time.
     """
 
-    kind = "began"
-
     client_id: int
     ordered: bool = True
 
@@ -58,16 +54,12 @@ class Ended(Event):
         leaks: tasks and threads that were left.
     """
 
-    kind = "ended"
-
     leaks: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Killed(Event):
     """The process was killed, by who ran it."""
-
-    kind = "killed"
 
 
 @dataclass(slots=True)
@@ -77,8 +69,6 @@ class Left(Event):
     Attributes:
         puts: what the state holds of puts: key and queue of each message, 0 for one to a topic.
     """
-
-    kind = "left"
 
     puts: list[tuple[str, int]]
 
@@ -91,8 +81,6 @@ class Recovered(Event):
         queue_id, topic: where it was put; 0 or empty for the other.
         outcome, message_id, error: as of PutEnded.
     """
-
-    kind = "recovered"
 
     key: str
     queue_id: int
@@ -114,8 +102,6 @@ class PutBegan(Event):
         partition: the key of its partition; empty without.
     """
 
-    kind = "put"
-
     number: int
     key: str
     queue_id: int
@@ -136,8 +122,6 @@ class PutEnded(Event):
         session: the client's at the return.
     """
 
-    kind = "put_ended"
-
     number: int
     key: str
     queue_id: int
@@ -150,8 +134,6 @@ class PutEnded(Event):
 @dataclass(slots=True)
 class ReadBegan(Event):
     """A read was called; it may wait for ``wait`` seconds."""
-
-    kind = "read"
 
     number: int
     queue_id: int
@@ -186,8 +168,6 @@ class ReadEnded(Event):
         session: the client's at the return.
     """
 
-    kind = "read_ended"
-
     number: int
     queue_id: int
     messages: list[Taken] = field(default_factory=list)
@@ -199,8 +179,6 @@ class ReadEnded(Event):
 class Confirmed(Event):
     """The application is about to confirm the messages of a read."""
 
-    kind = "confirmed"
-
     number: int
     session: int
 
@@ -208,8 +186,6 @@ class Confirmed(Event):
 @dataclass(slots=True)
 class Noted(Event):
     """The client has written to its state that the messages of a read are confirmed."""
-
-    kind = "noted"
 
     number: int
 
@@ -222,8 +198,6 @@ class Released(Event):
         number: of the read.
         outcome: DONE when they are back in their queue; DOUBT when they may be.
     """
-
-    kind = "released"
 
     number: int
     outcome: str
@@ -238,8 +212,6 @@ class PublishBegan(Event):
         key: what the body begins with; unique, but for a sequence that another process puts again.
         sequence: the publisher's own number; 0 without.
     """
-
-    kind = "publish"
 
     number: int
     key: str
@@ -258,8 +230,6 @@ class PublishEnded(Event):
         error: name of the exception, if any.
     """
 
-    kind = "publish_ended"
-
     number: int
     key: str
     topic: str
@@ -273,8 +243,6 @@ class PublishEnded(Event):
 class SubscribeBegan(Event):
     """The client is about to subscribe."""
 
-    kind = "subscribe"
-
     number: int
     topic: str
 
@@ -282,8 +250,6 @@ class SubscribeBegan(Event):
 @dataclass(slots=True)
 class Subscribed(Event):
     """The client knows that it has a subscription, by its answer or from the list."""
-
-    kind = "subscribed"
 
     topic: str
     subscription_id: int
@@ -293,16 +259,12 @@ class Subscribed(Event):
 class UnsubscribeBegan(Event):
     """The client is about to unsubscribe; from now on it may have got everything that it ever gets."""
 
-    kind = "unsubscribe"
-
     topic: str
 
 
 @dataclass(slots=True)
 class GetBegan(Event):
     """A get was called, of a topic or of all (empty); it may wait for ``wait`` seconds."""
-
-    kind = "get"
 
     number: int
     topic: str
@@ -334,8 +296,6 @@ class GetEnded(Event):
         error: name of the exception, if any; "cancelled" when the caller gave up.
     """
 
-    kind = "get_ended"
-
     number: int
     topic: str
     messages: list[Got] = field(default_factory=list)
@@ -346,8 +306,6 @@ class GetEnded(Event):
 @dataclass(slots=True)
 class TakeBegan(Event):
     """A consumer asked for the next message that was pushed to it; it may wait for ``wait`` seconds."""
-
-    kind = "take"
 
     number: int
     wait: float
@@ -385,8 +343,6 @@ class TakeEnded(Event):
         error: name of the exception, if any; "cancelled" when the caller gave up.
     """
 
-    kind = "take_ended"
-
     number: int
     messages: list[Leased] = field(default_factory=list)
     error: str = ""
@@ -396,8 +352,6 @@ class TakeEnded(Event):
 @dataclass(slots=True)
 class SettleBegan(Event):
     """The application answers a message; ``what`` is ack, nack or touch."""
-
-    kind = "settle"
 
     number: int
     message_id: int
@@ -415,8 +369,6 @@ class SettleEnded(Event):
         error: name of the exception, if any.
     """
 
-    kind = "settle_ended"
-
     number: int
     message_id: int
     lease_id: int
@@ -430,8 +382,6 @@ class SettleEnded(Event):
 class Trouble(Event):
     """Something that must not happen."""
 
-    kind = "trouble"
-
     what: str
 
 
@@ -444,42 +394,13 @@ class Fault(Event):
         effect: how much it struck (connections, chunks, processes); 0 for nothing.
     """
 
-    kind = "fault"
-
     until: float
     target: str
     effect: int
 
 
-_KINDS = {
-    event.kind: event
-    for event in (
-        Began,
-        Ended,
-        Killed,
-        Left,
-        Recovered,
-        PutBegan,
-        PutEnded,
-        ReadBegan,
-        ReadEnded,
-        Confirmed,
-        Noted,
-        Released,
-        PublishBegan,
-        PublishEnded,
-        SubscribeBegan,
-        Subscribed,
-        UnsubscribeBegan,
-        GetBegan,
-        GetEnded,
-        TakeBegan,
-        TakeEnded,
-        SettleBegan,
-        SettleEnded,
-        Trouble,
-        Fault,
-    )
+_KINDS: dict[str, type[Event]] = {
+    name: each for name, each in dict(vars()).items() if isinstance(each, type) and issubclass(each, Event)
 }
 #: Events that hold messages, and what these are.
 _HOLDING: dict[type[Event], type[Taken | Got | Leased]] = {ReadEnded: Taken, GetEnded: Got, TakeEnded: Leased}
@@ -502,7 +423,7 @@ class Recorder:
 
     def write_event(self, event: Event) -> None:
         """Writes an event as it is."""
-        line = json.dumps({"kind": event.kind, **asdict(event)}, separators=(",", ":"))
+        line = json.dumps({"kind": type(event).__name__, **asdict(event)}, separators=(",", ":"))
         os.write(self._file, line.encode() + b"\n")
 
     def close(self) -> None:
