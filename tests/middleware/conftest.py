@@ -32,6 +32,12 @@ StartMiddleware = Callable[..., Awaitable[MiddlewareServer]]
 Connect = Callable[..., Awaitable[Wire]]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "settings(**values): those of the middleware that is the test's `server`"
+    )
+
+
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop of production; other tests run middlewares on asyncio's own."""
     return {"uvloop": TellingLoop}
@@ -83,9 +89,10 @@ async def connect(start_middleware: StartMiddleware) -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-async def server(start_middleware: StartMiddleware) -> MiddlewareServer:
-    """A middleware."""
-    return await start_middleware()
+async def server(request: pytest.FixtureRequest, start_middleware: StartMiddleware) -> MiddlewareServer:
+    """A middleware, with what the test's mark says."""
+    mark = request.node.get_closest_marker("settings")
+    return await start_middleware(**(mark.kwargs if mark else {}))
 
 
 @pytest.fixture

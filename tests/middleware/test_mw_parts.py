@@ -43,8 +43,6 @@ class Clock:
 
 
 # --- deadlines -------------------------------------------------------------------------------
-
-
 async def test_deadlines_come_in_their_order() -> None:
     loop = asyncio.get_running_loop()
     deadlines = Deadlines(loop)
@@ -97,8 +95,6 @@ async def test_a_deadline_that_fails_does_not_stop_the_others() -> None:
 
 
 # --- background work -------------------------------------------------------------------------
-
-
 async def test_background_work_goes_on_after_failures() -> None:
     errors: list[Exception] = [UnavailableError("x"), LostError("x"), RefusedError("", "x"), KeyError("x")]
     done = asyncio.Event()
@@ -158,8 +154,6 @@ async def test_what_is_under_way_ends_before_the_stop() -> None:
 
 
 # --- weights of puts -------------------------------------------------------------------------
-
-
 def test_a_put_of_many_small_messages_is_heavy() -> None:
     """A call is bounded in bytes, and 512 requests of 256 messages each would hold a queue for long."""
     message = packets.NewMessage(5, 0, b"x", None)
@@ -171,8 +165,6 @@ def test_a_put_of_many_small_messages_is_heavy() -> None:
 
 
 # --- quarantine and expected sizes -----------------------------------------------------------
-
-
 def test_clients_in_quarantine_are_kept_apart_for_a_while() -> None:
     clock = Clock()
     quarantine = Quarantine(clock, 10.0, 8, 2)
@@ -202,8 +194,6 @@ def test_weights_are_remembered_for_a_while() -> None:
 
 
 # --- notifications ---------------------------------------------------------------------------
-
-
 async def notifier(
     calls: list[tuple[Any, ...]], entries_max: int = 10, counters: Counters | None = None
 ) -> tuple[Notifier, Peers]:
@@ -236,8 +226,6 @@ async def test_what_came_is_told_together() -> None:
 
 
 # --- failures --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("sqlstate", "code", "error_class"),
     [
@@ -287,8 +275,6 @@ def test_error_columns_are_read() -> None:
 
 
 # --- routes ----------------------------------------------------------------------------------
-
-
 def test_every_request_has_a_route_and_somebody_to_execute_it() -> None:
     routes = {
         method_id: route
@@ -316,8 +302,6 @@ def test_routes_follow_the_specification(state: ConnectionState, mode: ClientMod
 
 
 # --- flushing --------------------------------------------------------------------------------
-
-
 async def test_everybody_is_flushed_once_a_turn() -> None:
     flushed: list[int] = []
     flusher = Flusher(asyncio.get_running_loop())

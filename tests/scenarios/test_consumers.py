@@ -63,8 +63,6 @@ def join(stack: ExitStack, connect: Connect, queue_id: int, count: int, credit: 
 
 
 # ---------------------------------------------------------------------------------- 1: sharing
-
-
 def test_what_is_published_before_anyone_consumes_is_kept_and_then_shared(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -93,8 +91,6 @@ def test_consumers_that_are_there_first_share_equally(
 
 
 # ---------------------------------------------------------------------------------- 2: partitions and bounds
-
-
 def test_a_thousand_messages_in_two_partitions_go_to_one_consumer_each_in_order(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -123,8 +119,6 @@ def test_a_bounded_queue_keeps_what_fits_and_refuses_the_rest(
 
 
 # ---------------------------------------------------------------------------------- 3: queues by name
-
-
 def test_queues_made_before_and_after_a_start_are_found_and_listed(database_url: str) -> None:
     made = {}
     for name in ("before", "after"):
@@ -137,8 +131,6 @@ def test_queues_made_before_and_after_a_start_are_found_and_listed(database_url:
 
 
 # ---------------------------------------------------------------------------------- 4: even shares
-
-
 def test_partitions_are_shared_evenly_in_two_queues_at_once(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -165,8 +157,6 @@ def test_five_messages_in_five_partitions_go_to_five_consumers(
 
 
 # ---------------------------------------------------------------------------------- 5: delays, leaving
-
-
 def test_a_consumer_that_is_a_little_slow_keeps_its_partition(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -199,8 +189,6 @@ def test_what_a_consumer_leaves_goes_on_in_order_to_whoever_comes(
 
 
 # ---------------------------------------------------------------------------------- 7: a crash
-
-
 def test_a_crash_at_the_fourth_of_five_leaves_three_done_and_two_to_the_other(
     client: TelestoClient, connect: Connect, new_queue: NewQueue, url: str
 ) -> None:
@@ -255,8 +243,6 @@ def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consu
 
 
 # ---------------------------------------------------------------------------------- 9: a failing consumer
-
-
 def test_three_attempts_without_an_answer_end_a_consumer_and_others_get_its_work(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -309,8 +295,6 @@ def test_what_fails_with_one_consumer_is_done_by_another_before_it_dies(
 
 
 # ---------------------------------------------------------------------------------- 10: order
-
-
 def test_each_partition_is_in_the_order_of_time_also_over_redelivery(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
@@ -337,8 +321,6 @@ def test_each_partition_is_in_the_order_of_time_also_over_redelivery(
 
 
 # ---------------------------------------------------------------------------------- 11: sent twice
-
-
 @pytest.mark.parametrize("present", [True, False], ids=["consumers stay", "consumers come back"])
 def test_what_is_sent_twice_is_delivered_once(
     client: TelestoClient, connect: Connect, new_queue: NewQueue, present: bool

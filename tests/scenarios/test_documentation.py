@@ -52,8 +52,6 @@ def service(database_url: str) -> Iterator[dict[str, Any]]:
 
 
 # ---------------------------------------------------------------------------- the client
-
-
 def _one_program(blocks: list[str]) -> str:
     """The blocks of a page in their places, so that a traceback names lines of the page."""
     lines: list[str] = []
@@ -108,8 +106,6 @@ _CALLED_BY_THE_LIBRARY = {"forked", "lost", "received", "writable"}
 
 
 # ---------------------------------------------------------------------------- SQL
-
-
 @pytest.mark.parametrize("page", [SQL, OPERATIONS], ids=lambda page: page.name)
 def test_sql_of_the_page(page: Path, database_url: str) -> None:
     """The blocks run in their order; between them, what was put is placed as a middleware does it."""
@@ -167,8 +163,6 @@ def test_sql_page_lists_what_applications_may_call(database_url: str) -> None:
 
 
 # ---------------------------------------------------------------------------- running it
-
-
 def test_operations_page_lists_the_metrics(service: dict[str, Any]) -> None:
     with urllib.request.urlopen(f"http://{service['admin_address']}/metrics", timeout=TIMEOUT_S) as answer:
         served = re.findall(r"^# TYPE (\w+) ", answer.read().decode(), re.MULTILINE)

@@ -45,8 +45,6 @@ def _said(process: subprocess.Popen[bytes]) -> str:
 
 
 # ---------------------------------------------------------------------------------- printing
-
-
 def test_it_prints_what_there_is_and_ends_when_nothing_comes(
     telesto: CommandLine, queue: str, put: Put, depth: Depth
 ) -> None:
@@ -132,8 +130,6 @@ def test_a_queue_that_is_not_there(telesto: CommandLine) -> None:
 
 
 # ---------------------------------------------------------------------------------- commands
-
-
 def test_a_command_gets_the_body_and_the_names(
     telesto: CommandLine, client: TelestoClient, queue: str, depth: Depth
 ) -> None:

@@ -65,8 +65,6 @@ def test_under_nohup_in_the_background_only_sigterm_ends_it(
 
 
 # ---------------------------------------------------------------------------------- telesto serve
-
-
 @contextmanager
 def _serving(
     telesto: CommandLine, database: tuple[str, str], *options: str, **how: object
@@ -156,8 +154,6 @@ def test_under_nohup_it_serves_on(bare_telesto: CommandLine, database_url: str) 
 
 
 # ---------------------------------------------------------------------------------- telesto bench peers
-
-
 def test_one_sigterm_ends_a_comparison_with_what_was_compared(tmp_path: Path, data_dir: Path) -> None:
     """A second one does not keep it from ending its servers."""
     directory = data_dir.parent

@@ -295,8 +295,6 @@ def test_what_is_allowed_is_let_through(parameter: str) -> None:
 
 
 # ---------------------------------------------------------------------------------- texts
-
-
 @pytest.mark.parametrize(
     ("method", "given_values", "said"),
     [
@@ -351,8 +349,6 @@ def test_a_refusal_of_a_wrong_type_says_what_is_meant(
 
 
 # ---------------------------------------------------------------------------------- beside the methods
-
-
 @pytest.mark.parametrize("kind", [TelestoClient, AsyncTelestoClient])
 @pytest.mark.parametrize(
     "given_values",

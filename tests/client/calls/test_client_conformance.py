@@ -56,8 +56,6 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
 
 
 # ---------------------------------------------------------------------------------- connecting
-
-
 def test_ping_needs_no_client(open_client: Open, service_url: str) -> None:
     assert 0 < open_client(service_url).ping() < 5
 
@@ -190,8 +188,6 @@ def test_read_only_clients_read_and_do_nothing_else(connected: Connect, client: 
 
 
 # ---------------------------------------------------------------------------------- queues
-
-
 def test_queues_are_created_found_listed_and_deleted(client: Any) -> None:
     orders = client.create_queue("orders")
     invoices = client.create_queue("invoices")
@@ -404,8 +400,6 @@ def test_purge_and_statistics(client: Any, queue_id: int) -> None:
 
 
 # ---------------------------------------------------------------------------------- putting
-
-
 def test_a_message_keeps_all_it_was_given(client: Any, queue_id: int) -> None:
     message_id = client.put_message(
         queue_id, "grüß".encode(), priority=7, receiver_id=client.client_id, context=-5
@@ -525,8 +519,6 @@ def test_bad_arguments_are_told(
 
 
 # ---------------------------------------------------------------------------------- reading
-
-
 def test_priority_comes_first_or_age_does(client: Any, queue_id: int) -> None:
     for body, priority in ((b"old", 1), (b"mid", 5), (b"high", 9), (b"high2", 9)):
         client.put_message(queue_id, body, priority=priority)
@@ -653,8 +645,6 @@ def test_closing_gives_back_what_was_not_confirmed(connected: Connect) -> None:
 
 
 # ---------------------------------------------------------------------------------- request and response
-
-
 def test_request_and_response(client: Any, connected: Connect, queue_id: int) -> None:
     server = connected()
 
@@ -688,8 +678,6 @@ def test_only_a_request_can_be_replied_to(client: Any, queue_id: int) -> None:
 
 
 # ---------------------------------------------------------------------------------- fast delivery
-
-
 def test_fast_delivery(connected: Connect) -> None:
     client = connected(delivery="fast")
     queue_id = client.create_queue("orders").queue_id

@@ -242,8 +242,6 @@ def test_a_lease_kept_alive_does_not_run_out(
 
 
 # ---------------------------------------------------------------------------------- what waits and what dies
-
-
 def test_a_message_may_wait_and_may_expire(client: Any, queue_id: int) -> None:
     client.put_message(queue_id, b"later", delay=3)
     client.put_messages([queue_id], b"short", expires=0.001)
@@ -338,8 +336,6 @@ def test_times_that_cannot_be(
 
 
 # ---------------------------------------------------------------------------------- partitions
-
-
 def test_messages_of_a_partition_come_in_order_and_alone_to_consumers(client: Any, queue_id: int) -> None:
     client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key=f"key {i % 2}") for i in range(10)])
     client.put_message(queue_id, b"10", partition_key="key 0")
@@ -378,8 +374,6 @@ def test_a_partition_key_that_cannot_be(client: Any, queue_id: int) -> None:
 
 
 # ---------------------------------------------------------------------------------- handlers
-
-
 class Worker:
     """A consumer that runs in a thread, with a client of its own, until it is stopped."""
 
@@ -731,8 +725,6 @@ def test_figures_tell_what_waits_for_what(client: Any, connected: Connect) -> No
 
 
 # ---------------------------------------------------------------------- slow and failing consumers
-
-
 def test_settings_of_slow_and_failing_consumers(client: Any) -> None:
     usual = client.create_queue("usual").queue_id
     settings = client.queue_settings(usual)

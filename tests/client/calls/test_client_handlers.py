@@ -183,8 +183,6 @@ def test_a_failure_that_is_told_in_vain_is_logged(
 
 
 # ---------------------------------------------------------------------------------- as it is stopped
-
-
 def put_two(url: str) -> int:
     with TelestoClient(url) as client:
         client.connect("boss", existing="use")

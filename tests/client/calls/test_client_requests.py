@@ -183,8 +183,6 @@ def test_deleting_the_queue_ends_the_server(client: Any, connected: Connect, que
 
 
 # ---------------------------------------------------------------------------------- who asks is gone
-
-
 def asked_and_given_up(client: Any, server: Any, queue_id: int) -> Any:
     """Returns a request that was handed over in time and whose asker has given up since."""
     with ThreadPoolExecutor(1) as executor:

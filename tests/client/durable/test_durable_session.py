@@ -132,8 +132,6 @@ def outsider(service: FakeService, **identity: Any) -> Wire:
 
 
 # --- what is written before what --------------------------------------------------------------------
-
-
 def test_no_request_leaves_before_its_intent_is_written(client: Client, queue_id: int) -> None:
     wire = client.wire
     wire.writes_wait = True
@@ -284,8 +282,6 @@ def test_an_idle_client_has_written_everything(client: Client, queue_id: int) ->
 
 
 # --- puts and a crash --------------------------------------------------------------------------------
-
-
 def test_a_put_that_was_done_is_not_sent_again(client: Client, queue_id: int) -> None:
     client.send_only(put(queue_id, b"done"))
     client.restart()
@@ -451,8 +447,6 @@ def test_only_puts_are_noted(client: Client, queue_id: int) -> None:
 
 
 # --- calls that ended without telling ------------------------------------------------------------------
-
-
 def test_a_put_given_up_in_doubt_is_not_sent_again(client: Client, queue_id: int) -> None:
     client.wire.start(put(queue_id))
     client.wire.collect()
@@ -518,8 +512,6 @@ def test_a_put_cancelled_before_it_was_sent_leaves_nothing(client: Client, queue
 
 
 # --- messages --------------------------------------------------------------------------------------
-
-
 def test_a_message_in_hand_comes_again_marked(client: Client, queue_id: int) -> None:
     client.wire.run(put(queue_id))
     client.wire.run(read(queue_id))
@@ -711,8 +703,6 @@ def test_what_closing_could_not_finish_is_left_to_the_next_process(client: Clien
 
 
 # --- who was the client meanwhile -------------------------------------------------------------------
-
-
 def test_doubt_stays_when_another_process_was_the_client(client: Client, queue_id: int) -> None:
     client.send_only(put(queue_id, b"done"))
     client.wire.start(put(queue_id, b"not done"))
@@ -842,8 +832,6 @@ def test_a_registration_whose_answer_was_lost_is_repeated(service: FakeService) 
 
 
 # --- whose state it is ---------------------------------------------------------------------------------
-
-
 def test_the_name_may_be_left_out(client: Client) -> None:
     client.crash()
     client.begin(name=None)
@@ -931,8 +919,6 @@ def test_a_client_that_somebody_deleted_is_made_anew(client: Client, queue_id: i
 
 
 # --- a state that cannot be written ------------------------------------------------------------------
-
-
 def test_a_put_that_cannot_be_noted_is_not_sent(client: Client, queue_id: int) -> None:
     client.state.broken = True
     with pytest.raises(StateWriteError, match="disk is full"):
@@ -1071,8 +1057,6 @@ def test_closing_with_a_broken_state_ends(client: Client, queue_id: int) -> None
 
 
 # --- bounds ----------------------------------------------------------------------------------------
-
-
 def test_a_full_state_lets_requests_wait(service: FakeService, queue_id: int) -> None:
     client = Client(service, ClientOptions(max_state_bytes=1000))
     calls = [client.wire.start(put(queue_id, b"x" * 400)) for _ in range(10)]

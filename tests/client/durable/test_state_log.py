@@ -118,8 +118,6 @@ def done(position: int) -> StateChanges:
 
 
 # ---------------------------------------------------------------------------------- what is written
-
-
 @given(changes)
 def test_changes_are_decoded_as_they_were_encoded(drawn: StateChanges) -> None:
     assert decode(encode(drawn)) == drawn
@@ -255,8 +253,6 @@ def test_entries_of_several_clients_are_refused(path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------- its length
-
-
 def test_the_file_stays_as_small_as_what_counts(path: Path) -> None:
     with log(path) as opened:
         for position in range(1, 200):
@@ -342,8 +338,6 @@ def test_a_process_killed_while_compacting_loses_nothing(path: Path, point: str)
 
 
 # ---------------------------------------------------------------------------------- what cannot be written
-
-
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
     """No file can grow beyond this size."""
@@ -423,8 +417,6 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------- whose it is
-
-
 def test_one_client_at_a_time_has_a_directory(tmp_path: Path) -> None:
     first = StateDirectory(tmp_path)
     with pytest.raises(StateInUseError, match="another client of this process"):

@@ -89,8 +89,6 @@ def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
 
 
 # ---------------------------------------------------------------------------------- connections
-
-
 def test_nothing_listens(open_client: Open, dead_port: int) -> None:
     client = open_client(f"telesto://127.0.0.1:{dead_port}", QUICK)
     with pytest.raises(NotConnectedError, match="is `telesto serve` running") as raised:
@@ -326,8 +324,6 @@ def test_closing_a_client_that_cannot_connect(
 
 
 # ---------------------------------------------------------------------------------- threads
-
-
 def test_threads_share_a_client(blocking: TelestoClient, fake_server: FakeServer, queue_id: int) -> None:
     def put(thread: int) -> list[int]:
         return [blocking.put_message(queue_id, b"%d %d" % (thread, number)) for number in range(100)]
@@ -380,8 +376,6 @@ def test_threads_read_and_put_over_lost_connections(
 
 
 # ---------------------------------------------------------------------------------- signals and forks
-
-
 @contextmanager
 def interrupted_when(server: FakeServer, driver: Driver, parked: int) -> Iterator[None]:
     """Ctrl-C, once so many reads wait in the server and the client waits for its socket."""

@@ -250,8 +250,6 @@ async def test_signals_that_no_handler_can_have_are_refused_for_asyncio(fake_ser
 
 
 # ---------------------------------------------------------------------------------- whole processes
-
-
 class StoppedWorker:
     """A worker in a process of its own, see stopped_worker.py."""
 

@@ -189,8 +189,6 @@ def test_one_that_a_touch_finds_lost_takes_those_after_it_along() -> None:
 
 
 # ---------------------------------------------------------------------------------- what is begun
-
-
 def test_what_the_application_is_given_is_told_and_nothing_else() -> None:
     bench = Bench()
     bench.deliver(1, 2, 3)
@@ -286,8 +284,6 @@ def test_the_service_hears_of_a_client_with_messages(keep_alive: bool) -> None:
 
 
 # ---------------------------------------------------------------------------------- the pace
-
-
 class PacedBench(Bench):
     """A consumer whose credit follows its pace, with a service that always holds messages for it."""
 
@@ -433,8 +429,6 @@ def test_a_credit_that_was_given_stays() -> None:
 
 
 # ---------------------------------------------------------------------------------- after a gap
-
-
 def answer(request: Any, *lost: int) -> list[int]:
     """The service says that these are lost; returns which it was asked for."""
     asked = [ref.message_id for ref in request.packet.leases]

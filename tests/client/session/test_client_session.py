@@ -98,8 +98,6 @@ def lose_requests(wire: Wire) -> None:
 
 
 # ---------------------------------------------------------------------------------- confirmations
-
-
 def test_put_returns_the_message_id(wire: Wire, service: FakeService, queue_id: int) -> None:
     message_id = wire.run(put(queue_id, b"hello"))
     assert service.queues[queue_id].messages[0].message_id == message_id
@@ -278,8 +276,6 @@ def test_nothing_is_numbered_in_fast_delivery(clock: Clock, service: FakeService
 
 
 # ---------------------------------------------------------------------------------- flow control
-
-
 def test_no_more_is_unconfirmed_than_allowed(clock: Clock, service: FakeService, queue_id: int) -> None:
     service.max_unconfirmed = 4
     wire = connected_to_puts_alone(clock, service)
@@ -374,8 +370,6 @@ def test_packet_ids_go_round_without_meeting(wire: Wire, queue_id: int) -> None:
 
 
 # ---------------------------------------------------------------------------------- doubt
-
-
 def test_lost_answer_of_a_put_is_found(wire: Wire, service: FakeService, queue_id: int) -> None:
     call = wire.start(put(queue_id))
     lose_answers(wire)
@@ -723,8 +717,6 @@ def test_a_registration_whose_answer_was_lost(clock: Clock, service: FakeService
 
 
 # ---------------------------------------------------------------------------------- recovered messages
-
-
 def test_lost_message_of_a_read_is_found_by_the_takeover(
     wire: Wire, service: FakeService, queue_id: int
 ) -> None:
@@ -981,8 +973,6 @@ def test_a_read_left_before_it_was_sent(wire: Wire, service: FakeService, queue_
 
 
 # ---------------------------------------------------------------------------------- explicit confirmation
-
-
 @pytest.fixture
 def by_hand(clock: Clock, service: FakeService) -> Wire:
     wire = Wire(clock, service, ClientOptions(auto_confirm=False))
@@ -1100,8 +1090,6 @@ def test_giving_back_after_the_connection_was_lost(wire: Wire, service: FakeServ
 
 
 # ---------------------------------------------------------------------------------- time
-
-
 def test_a_call_fails_when_its_time_is_up(clock: Clock, service: FakeService, queue_id: int) -> None:
     wire = Wire(clock, service, ClientOptions(call_timeout=3, try_timeout=60))
     wire.connect()
@@ -1222,8 +1210,6 @@ def test_ping_without_a_service(clock: Clock, service: FakeService) -> None:
 
 
 # ---------------------------------------------------------------------------------- moving on
-
-
 def test_a_draining_middleware_is_left_in_order(wire: Wire, service: FakeService, queue_id: int) -> None:
     waiting = wire.start(read(queue_id, None))
     wire.settle()
@@ -1341,8 +1327,6 @@ def test_an_error_about_the_connection_ends_it(wire: Wire, queue_id: int) -> Non
 
 
 # ---------------------------------------------------------------------------------- closing
-
-
 def close(wire: Wire) -> None:
     wire.session.begin_close()
     wire.settle()

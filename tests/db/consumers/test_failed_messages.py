@@ -46,8 +46,6 @@ def fail(consuming: Consuming, client: Client, consumer: Consumer, name: str, **
 
 
 # ---------------------------------------------------------------------------------- without a key
-
-
 @pytest.mark.parametrize("way", ["given back", "lease ends"])
 def test_a_message_that_failed_is_for_another_consumer(
     calls: Calls, consuming: Consuming, client: Client, first: Consumer, second: Consumer, way: str
@@ -213,8 +211,6 @@ def test_plain_readers_get_what_failed(
 
 
 # ---------------------------------------------------------------------------------- partitions
-
-
 def owner_of(consuming: Consuming, *consumers: Consumer) -> tuple[int, Lease]:
     """Claim until something comes."""
     while True:

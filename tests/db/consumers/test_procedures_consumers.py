@@ -14,8 +14,6 @@ def put_numbered(calls: Calls, client: Client, queue: int, count: int) -> list[b
 
 
 # ---------------------------------------------------------------------------------- claiming
-
-
 def test_each_message_goes_to_one_consumer_in_turn(
     calls: Calls, consuming: Consuming, client: Client, queue: int
 ) -> None:
@@ -158,8 +156,6 @@ def test_a_lost_claim_is_recovered_and_a_late_one_refused(
 
 
 # ---------------------------------------------------------------------------------- answering
-
-
 def test_an_acknowledged_message_is_gone_and_the_result_recorded(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:
@@ -226,8 +222,6 @@ def test_a_touch_during_an_ack_does_not_lose_it(
 
 
 # ---------------------------------------------------------------------------------- ending
-
-
 def test_what_a_consumer_leaves_goes_to_the_others_in_its_old_place(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:

@@ -38,8 +38,6 @@ def partitions(calls: Calls) -> list[dict[str, Any]]:
 
 
 # ---------------------------------------------------------------------------------- handing out
-
-
 def test_each_partition_goes_to_one_consumer_in_order(
     calls: Calls, consuming: Consuming, client: Client, queue: int
 ) -> None:
@@ -203,8 +201,6 @@ def test_many_partitions_at_once(calls: Calls, consuming: Consuming, client: Cli
 
 
 # ---------------------------------------------------------------------------------- the ways back
-
-
 def test_what_comes_after_a_message_given_back_comes_back_with_it(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:
@@ -443,8 +439,6 @@ def test_sql_users_put_into_partitions(
 
 
 # ---------------------------------------------------------------------------------- evening out
-
-
 def test_a_partition_stays_with_its_owner(
     calls: Calls, consuming: Consuming, client: Client, queue: int
 ) -> None:
@@ -548,8 +542,6 @@ def test_a_claim_tells_that_there_are_more_arrivals(
 
 
 # ---------------------------------------------------------------------------------- nothing is left over
-
-
 def forget_idle(consuming: Consuming) -> None:
     """Sweep partitions as often as it takes for those without messages to be forgotten."""
     for _ in range(3):

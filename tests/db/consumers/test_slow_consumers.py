@@ -185,8 +185,6 @@ def test_many_partitions_move_within_bounds(
 
 
 # ---------------------------------------------------------------------------------- without credit
-
-
 def test_a_consumer_without_credit_is_given_no_partitions(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer
 ) -> None:
@@ -226,8 +224,6 @@ def test_a_slow_consumer_serves_when_the_others_are_paused(
 
 
 # ---------------------------------------------------------------------------------- at the same time
-
-
 def test_a_change_waits_for_a_claim_under_way(
     calls: Calls, consuming: Consuming, client: Client, queue: int, slow: Consumer, database_url: str
 ) -> None:

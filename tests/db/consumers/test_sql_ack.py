@@ -124,8 +124,6 @@ def test_all_three_names_are_needed(application: psycopg.Connection, missing: in
 
 
 # ---------------------------------------------------------------------------------- the time of the lease
-
-
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_lease_that_runs_out_during_the_transaction_stays_until_it_ends(
     calls: Calls,
@@ -221,8 +219,6 @@ def test_other_isolation_levels_are_as_safe(
 
 
 # ---------------------------------------------------------------------------------- whom it holds up
-
-
 def test_an_open_transaction_holds_up_nobody(
     calls: Calls, consuming: Consuming, client: Client, consumer: Consumer, application: psycopg.Connection
 ) -> None:
@@ -278,8 +274,6 @@ def test_a_middleware_waits_for_what_is_only_touched(
 
 
 # ---------------------------------------------------------------------------------- partitions
-
-
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_partition_goes_on_when_the_transaction_ends(
     calls: Calls,

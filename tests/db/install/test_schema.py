@@ -403,8 +403,6 @@ def test_every_invariant_is_damaged_by_some_test() -> None:
 
 
 # --- the files ---------------------------------------------------------------------------------
-
-
 def sql_files() -> dict[str, str]:
     with as_file(procedures_directory()) as directory:
         return {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.sql"))}

@@ -121,8 +121,6 @@ def now(calls: Calls) -> datetime:
 
 
 # --- what a queue keeps -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "kept", "body"),
     [({"history": "none"}, False, None), ({}, True, None), ({"history": "full"}, True, b"hello")],
@@ -170,8 +168,6 @@ def test_queues_of_one_batch_keep_each_what_it_should(calls: Calls, client: Clie
 
 
 # --- who, when, through which middleware -------------------------------------------------------------
-
-
 def test_a_message_is_told_by_whom_and_through_which_middlewares_it_went(calls: Calls) -> None:
     first = calls.value("register_middleware", "10.0.0.1:7001", "1.0")
     second = calls.value("register_middleware", "10.0.0.2:7001", "1.0")
@@ -256,8 +252,6 @@ def test_a_search_that_was_cut_short_says_so(calls: Calls, client: Client, queue
 
 
 # --- ways to end --------------------------------------------------------------------------------
-
-
 def test_a_delayed_message_is_told_until_when(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
     message_id = put_through(calls, client, queue, delay_ms=3_600_000)
@@ -354,8 +348,6 @@ def test_a_put_that_confirms_a_read_ends_the_message(calls: Calls, client: Clien
 
 
 # --- consumers ----------------------------------------------------------------------------------
-
-
 def test_what_a_consumer_has_and_acknowledges_is_known(calls: Calls) -> None:
     sender, worker = calls.register(), calls.register("worker")
     queue = calls.create_queue(sender, history="full")
@@ -537,8 +529,6 @@ def test_messages_of_partitions_from_sql_are_kept_as_their_queue_says(calls: Cal
 
 
 # --- SQL users ----------------------------------------------------------------------------------
-
-
 def test_messages_from_and_to_sql_are_known(calls: Calls) -> None:
     client, reader = calls.register(), calls.register()
     queue = calls.create_queue(client, history="full")
@@ -566,8 +556,6 @@ def test_delayed_messages_from_sql_are_kept_as_their_queue_says(calls: Calls, cl
 
 
 # --- bodies -------------------------------------------------------------------------------------
-
-
 def test_a_body_for_one_client_is_shown_to_it_and_to_the_sender_only(calls: Calls) -> None:
     sender, reader, stranger = calls.register(), calls.register(), calls.register()
     queue = calls.create_queue(sender, history="full")
@@ -603,8 +591,6 @@ def test_of_many_records_the_latest_are_shown(calls: Calls, client: Client, queu
 
 
 # --- partitions ---------------------------------------------------------------------------------
-
-
 def test_what_ends_before_the_first_turn_of_the_job_is_kept(
     calls: Calls, client: Client, queue: int, now: datetime
 ) -> None:
@@ -799,8 +785,6 @@ def test_all_rows_can_be_read_once_by_their_transactions(
 
 
 # --- checks -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "damage",
     [

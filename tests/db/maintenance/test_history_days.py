@@ -67,8 +67,6 @@ def now(calls: Calls) -> datetime:
 
 
 # --- nobody is sent to a partition that it does not know -----------------------------------------
-
-
 def test_days_are_noted_by_a_later_transaction_than_makes_their_partitions(
     calls: Calls, client: Client, now: datetime
 ) -> None:
@@ -148,8 +146,6 @@ def test_acknowledgements_of_an_open_transaction_find_the_partitions_that_were_m
 
 
 # --- kept for long enough, though noted later -------------------------------------------------------
-
-
 def test_a_partition_that_nobody_is_sent_to_yet_does_not_let_the_last_one_go(
     calls: Calls, client: Client, queue: int, now: datetime
 ) -> None:

@@ -33,8 +33,6 @@ def surface(consuming: Consuming) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------- delay
-
-
 def test_a_delayed_message_is_hidden_until_its_time(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:
@@ -147,8 +145,6 @@ def test_sql_users_are_told_what_is_wrong(calls: Calls, client: Client, queue: i
 
 
 # ---------------------------------------------------------------------------------- backoff
-
-
 def test_a_failed_attempt_backs_off(
     calls: Calls, consuming: Consuming, client: Client, consumer: Consumer, queue: int
 ) -> None:
@@ -186,8 +182,6 @@ def test_a_message_can_be_given_back_for_a_time(
 
 
 # ---------------------------------------------------------------------------------- expiry
-
-
 @pytest.mark.parametrize("directed", [False, True])
 def test_what_has_expired_is_never_handed_over(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer, directed: bool
@@ -258,8 +252,6 @@ def test_what_was_released_expires_all_the_same(calls: Calls, client: Client, qu
 
 
 # ---------------------------------------------------------------------------------- dead letters
-
-
 def kill(calls: Calls, consuming: Consuming, client: Client, queue: int, *bodies: bytes) -> list[int]:
     """Let messages fail for good; return their ids."""
     calls.query("UPDATE telesto.queues SET max_attempts = 1 RETURNING 1")

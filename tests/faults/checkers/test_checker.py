@@ -462,8 +462,6 @@ def test_a_line_that_was_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
 
 
 # --- clients with a state ------------------------------------------------------------------------------
-
-
 def test_what_a_state_holds_is_told_of_and_handed_over(story: Story) -> None:
     story.call("done")
     story.call("not done")

@@ -99,8 +99,6 @@ def _site(stage: Stage, blow: Blow) -> Site:
 
 
 # --- middlewares ---------------------------------------------------------------------------------
-
-
 async def kill_middleware(stage: Stage, blow: Blow) -> None:
     """kill -9 of a middleware."""
     site = _site(stage, blow)
@@ -134,8 +132,6 @@ async def restart_middleware(stage: Stage, blow: Blow) -> None:
 
 
 # --- clients -------------------------------------------------------------------------------------
-
-
 async def kill_client(stage: Stage, blow: Blow) -> None:
     """kill -9 of a client, and a new start under the same name, without its memory."""
     client = blow.chance.choice(stage.killable())
@@ -178,8 +174,6 @@ async def stop_client(stage: Stage, blow: Blow) -> None:
 
 
 # --- proxies -------------------------------------------------------------------------------------
-
-
 def _cut(back: bool) -> Strike:
     async def strike(stage: Stage, blow: Blow) -> None:
         """All connections are cut."""
@@ -286,8 +280,6 @@ async def database_away(stage: Stage, blow: Blow) -> None:
 
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
-
-
 async def terminate_backends(stage: Stage, blow: Blow) -> None:
     """All server processes of the middlewares are told to end."""
     async with stage.database_lock:
@@ -326,8 +318,6 @@ async def crash_postgres(stage: Stage, blow: Blow) -> None:
 
 
 # --- two servers ---------------------------------------------------------------------------------
-
-
 def _pair(stage: Stage) -> Pair:
     assert isinstance(stage.database, Pair), "this fault needs a pair of servers"
     return stage.database

@@ -159,8 +159,6 @@ async def until_all_serve(scene: Scene) -> None:
 
 
 # --- the primary is gone ----------------------------------------------------------------------
-
-
 async def test_through_a_whole_cycle_nothing_is_lost(scene: Scene) -> None:
     """Failover, rejoin, and the roles as they were at first; a read waits through all of it."""
     pair, first = scene.pair, scene.pair.primary
@@ -232,8 +230,6 @@ async def test_a_former_primary_that_wakes_up_is_not_used(scene: Scene) -> None:
 
 
 # --- the standby is away ----------------------------------------------------------------------
-
-
 async def test_without_the_standby_nothing_is_begun_and_lists_are_answered(scene: Scene) -> None:
     pair = scene.pair
     hasty = [await scene.connect(f"hasty {number}", 0, 1) for number in range(2)]

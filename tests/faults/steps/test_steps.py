@@ -82,8 +82,6 @@ async def go_on(site: Site, answered: asyncio.Event) -> None:
 
 
 # --- the answer of a put is lost ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("cut", [True, False], ids=["cut", "silence"])
 async def test_the_answer_of_a_put_is_lost(scene: Scene, cut: bool) -> None:
     front = scene.first.front
@@ -110,8 +108,6 @@ async def test_the_answers_of_many_puts_are_lost_and_their_order_is_kept(scene: 
 
 
 # --- the middleware is stopped before executing, the client moves on, the middleware wakes --------
-
-
 async def test_a_middleware_that_was_stopped_before_executing_is_fenced(scene: Scene) -> None:
     session, front = scene.client.session, scene.first.front
     scene.first.middleware.signal(signal.SIGSTOP)
@@ -159,8 +155,6 @@ async def test_a_read_that_reaches_the_database_late_takes_nothing(scene: Scene)
 
 
 # --- it is stopped in the middle of a transaction -------------------------------------------------
-
-
 async def stop_in_a_transaction(scene: Scene) -> asyncio.Task[int]:
     """Returns a put whose transaction waits for the queue's lock; its middleware is stopped."""
     put = scene.put(b"once")
@@ -216,8 +210,6 @@ async def test_a_transaction_that_cannot_send_its_answer_is_ended(scene: Scene) 
 
 
 # --- the client dies after taking a message, before confirming ------------------------------------
-
-
 def taker_name(scene: Scene) -> str:
     return f"taker of queue {scene.queue_id}"
 
@@ -268,8 +260,6 @@ async def test_what_a_dead_client_does_not_ask_for_goes_back(scene: Scene, taker
 
 
 # --- two connections of one client race -----------------------------------------------------------
-
-
 async def test_of_two_processes_with_one_name_the_later_wins(scene: Scene) -> None:
     later = await scene.service.client(scene.client.name or "", 1)
     with pytest.raises(SessionFencedError):
@@ -330,8 +320,6 @@ async def test_the_earlier_process_does_not_take_the_client_back(scene: Scene) -
 
 
 # --- a refusal arrives late -----------------------------------------------------------------------
-
-
 async def test_a_put_does_not_overtake_one_that_was_refused_for_now(scene: Scene) -> None:
     """The second put is sent before the client has seen that the first was refused for want of a database."""
     scene.client = await scene.service.client("patient", 0, 1, try_timeout=PATIENCE_S, ping_after=PATIENCE_S)
@@ -361,8 +349,6 @@ async def until_it_takes_puts(scene: Scene, site: Site) -> None:
 
 
 # --- a middleware loses the database, another one has it ------------------------------------------
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def isolated(scene: Scene) -> Site:
     scene.first.back.refusing = True
@@ -392,8 +378,6 @@ async def one_waits(site: Site) -> bool:
 
 
 # --- a confirmation arrives late ------------------------------------------------------------------
-
-
 async def test_a_late_confirmation_changes_nothing(scene: Scene) -> None:
     """It reaches the database after the client has moved on, confirmed again and taken more."""
     for body in (b"one", b"two"):

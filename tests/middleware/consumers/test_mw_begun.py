@@ -8,10 +8,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from conftest import Connect, StartMiddleware
+from conftest import Connect
 from members import Member, join, put_all, put_keyed
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
 from telesto.middleware.scheduling.requests import Pipeline
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire, until
@@ -155,11 +156,10 @@ async def deliveries(wire: Wire, lease_ms: int, queue_id: int) -> Member:
     return Member(wire, answer.consumer_id)
 
 
+@pytest.mark.settings(**QUICK_SWEEPS)
 async def test_what_waits_is_kept_as_long_as_the_client_is_heard(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
+    wire: Wire, connect: Connect, database_url: str
 ) -> None:
-    server = await start_middleware(**QUICK_SWEEPS)
-    wire = await (await connect(server)).register()
     queue_id = await wire.create_queue(lease_ms=3_000)
     await put_all(wire, queue_id, b"1", b"2")
     member = await deliveries(wire, 3_000, queue_id)
@@ -174,10 +174,10 @@ async def test_what_waits_is_kept_as_long_as_the_client_is_heard(
     assert await member.ack(b"1", b"2") == [None, None]
 
 
+@pytest.mark.settings(**QUICK_SWEEPS)
 async def test_what_waits_at_a_silent_client_comes_back_uncounted(
-    start_middleware: StartMiddleware, connect: Connect
+    server: MiddlewareServer, connect: Connect
 ) -> None:
-    server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(lease_ms=1_500)
     await put_keyed(wire, queue_id, "a1", "a2", "b1")
@@ -196,10 +196,10 @@ async def test_what_waits_at_a_silent_client_comes_back_uncounted(
     assert await member.ack(b"a1") == [ErrorCode.LEASE_LOST]
 
 
+@pytest.mark.settings(**QUICK_SWEEPS)
 async def test_what_was_begun_and_not_answered_in_time_counts(
-    start_middleware: StartMiddleware, connect: Connect
+    server: MiddlewareServer, connect: Connect
 ) -> None:
-    server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(lease_ms=1_500)
     await put_all(wire, queue_id, b"1", b"2")
@@ -213,8 +213,6 @@ async def test_what_was_begun_and_not_answered_in_time_counts(
 
 
 # ---------------------------------------------------------------------------------- in memory
-
-
 def consumer(lease_s: float = 30.0) -> Consumer:
     pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
     return Consumer(1, 1, pipeline, 10, 0, lease_s=lease_s)

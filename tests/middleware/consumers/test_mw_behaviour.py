@@ -189,12 +189,10 @@ async def test_a_slow_consumer_whose_change_is_lost_is_told_later(
 
 
 # ---------------------------------------------------------------------------------- failing
-
-
+@pytest.mark.settings(**QUICK_SWEEPS)
 async def test_three_attempts_that_nobody_answered_make_it_inactive(
-    start_middleware: StartMiddleware, connect: Connect
+    server: MiddlewareServer, connect: Connect
 ) -> None:
-    server = await start_middleware(**QUICK_SWEEPS)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue(lease_ms=1_000, max_attempts=1_000, fail_limit=3)
     await put_keyed(wire, queue_id, "a1", "a2")
@@ -391,8 +389,6 @@ async def test_a_queue_may_put_up_with_everything(
 
 
 # ---------------------------------------------------------------------------------- without credit
-
-
 async def test_a_consumer_without_credit_holds_no_partitions(
     server: MiddlewareServer, connect: Connect, database_url: str
 ) -> None:

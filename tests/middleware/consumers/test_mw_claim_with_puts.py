@@ -249,8 +249,6 @@ async def test_nothing_is_claimed_beside_doubt() -> None:
 
 
 # --- with the database -----------------------------------------------------------------------
-
-
 @pytest.fixture
 async def producer(server: MiddlewareServer, connect: Connect) -> Wire:
     """A client of its own, so that doubt about its puts stands before nobody else's."""

@@ -107,24 +107,16 @@ async def test_a_returned_message_comes_again(wire: Wire) -> None:
     assert (message.attempt, message.redelivered) == (2, True)
 
 
-async def test_a_delayed_message_is_pushed_at_its_time(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(due_sweep_interval_s=0.02)
+async def test_a_delayed_message_is_pushed_at_its_time(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id)
     await wire.put_one(queue_id, body=b"later", delay_ms=1_500)
     await wire.put_one(queue_id, body=b"now", delay_ms=0)
     assert await member.bodies(2) == [b"now", b"later"]
 
 
-async def test_a_message_given_back_for_a_time_comes_after_it(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(due_sweep_interval_s=0.02)
+async def test_a_message_given_back_for_a_time_comes_after_it(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id, messages=1)
     await put_all(wire, queue_id, b"1", b"2")
     await member.next(1)
@@ -136,11 +128,8 @@ async def test_a_message_given_back_for_a_time_comes_after_it(
     assert (message.body, message.attempt) == (b"1", 1)
 
 
-async def test_what_has_expired_is_removed_and_its_space_free(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(due_sweep_interval_s=0.02)
+async def test_what_has_expired_is_removed_and_its_space_free(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=1, bury_expired=True)
     message_id = await wire.put_one(queue_id, body=b"short", expires_ms=1)
 
@@ -172,11 +161,8 @@ async def test_redriving_pushes_to_who_waits(wire: Wire) -> None:
     assert answer.deleted == 0
 
 
-async def test_a_dead_letter_goes_on_to_who_waits(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(due_sweep_interval_s=0.02)
+async def test_a_dead_letter_goes_on_to_who_waits(wire: Wire) -> None:
     morgue = await wire.create_queue()
     queue_id = await wire.create_queue(max_attempts=1, dead_letter_queue=morgue)
     undertaker, member = await join(wire, morgue), await join(wire, queue_id)
@@ -239,12 +225,8 @@ async def test_a_lost_connection_gives_back_at_once(connect: Connect) -> None:
     assert [(message.body, message.attempt) for message in messages] == [(b"1", 2), (b"2", 2)]
 
 
-async def test_a_lease_that_ran_out_is_told(
-    start_middleware: StartMiddleware, connect: Connect, database_url: str
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02, lost_leases_s=0.02)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(due_sweep_interval_s=0.02, lost_leases_s=0.02)
+async def test_a_lease_that_ran_out_is_told(wire: Wire, queue_id: int, database_url: str) -> None:
     await put_all(wire, queue_id, b"1")
     member = await join(wire, queue_id, messages=1)
     await member.next(1)
@@ -380,8 +362,6 @@ async def test_a_queue_whose_consumers_have_lost_their_credit_is_not_forgotten()
 
 
 # ---------------------------------------------------------------------------------- partitions
-
-
 def names_of(messages: list[packets.Message]) -> list[str]:
     return [message.body.decode() for message in messages]
 
@@ -468,12 +448,8 @@ async def test_a_lost_consumer_leaves_its_partitions_in_order(connect: Connect) 
     assert [(message.body, message.attempt) for message in messages] == [(b"a3", 2), (b"a4", 1)]
 
 
-async def test_a_delayed_head_lets_its_partition_go_on_at_its_time(
-    start_middleware: StartMiddleware, connect: Connect
-) -> None:
-    server = await start_middleware(due_sweep_interval_s=0.02)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(due_sweep_interval_s=0.02)
+async def test_a_delayed_head_lets_its_partition_go_on_at_its_time(wire: Wire, queue_id: int) -> None:
     member = await join(wire, queue_id)
     await wire.put_one(queue_id, body=b"a1", partition_key="a", delay_ms=1_500)
     await put_keyed(wire, queue_id, "a2", "b1")

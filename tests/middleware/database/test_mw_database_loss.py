@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from asyncpg.prepared_stmt import PreparedStatement
 
-from conftest import Connect, StartMiddleware
+from conftest import Connect
 from locks import locked, until_blocked
 from telesto.middleware.common.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
 from telesto.middleware.database.connection import DatabaseConnection
@@ -299,12 +299,15 @@ async def test_a_link_does_not_hammer_a_database_that_is_gone() -> None:
     assert attempts == 1
 
 
+@pytest.mark.settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=3)
 async def test_a_middleware_that_is_cut_off_sends_its_clients_away(
-    connect: Connect, start_middleware: StartMiddleware, postgres_url: str, database_url: str
+    connect: Connect,
+    server: MiddlewareServer,
+    wire: Wire,
+    queue_id: int,
+    postgres_url: str,
+    database_url: str,
 ) -> None:
-    server = await start_middleware(heartbeat_interval_s=0.1, heartbeat_timeout_s=3)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     name = database_url.rpartition("/")[2].partition("?")[0]
     admin = await asyncpg.connect(postgres_url)
     await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")

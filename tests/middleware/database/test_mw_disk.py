@@ -196,8 +196,6 @@ async def test_what_the_database_says_counts_for_a_while(
 
 
 # --- in a middleware -------------------------------------------------------------------------
-
-
 async def test_only_what_stores_is_refused(
     connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:

@@ -397,10 +397,10 @@ async def test_the_first_fault_of_a_request_is_answered(
     assert (await scene.raw(old_and_bad)).code == ErrorCode.SHUTTING_DOWN
 
 
+@pytest.mark.settings(max_connections=1)
 async def test_an_error_about_the_connection_has_packet_id_0_and_ends_it(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware(max_connections=1)
     first = await (await connect(server)).register()
     second = await connect(server)
     await second.closed()

@@ -26,8 +26,6 @@ _DRAINING = [name for name in NUMBERED if ConnectionState.DRAINING in _INFO[name
 
 
 # --- for now ---------------------------------------------------------------------------------
-
-
 def drain(server: MiddlewareServer) -> None:
     for connection in server.connections.snapshot():
         connection.go_away(packets.GoAway("test", []))
@@ -210,8 +208,6 @@ async def test_what_is_not_recorded_has_no_order(connect: Connect, server: Middl
 
 
 # --- a full queue ----------------------------------------------------------------------------
-
-
 def _error_of(answer: Any) -> int | None:
     return answer.code if isinstance(answer, packets.Error) else answer.results[0].error
 

@@ -442,14 +442,10 @@ def _raiser(failure: Exception) -> Callable[[], Awaitable[None]]:
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 @pytest.mark.parametrize("name", ["PurgeQueue", "IdentifyClient"])
+@pytest.mark.settings(purge_rows=2, single_workers=1)
 async def test_what_was_done_in_part_is_in_doubt(
-    start_middleware: StartMiddleware,
-    connect: Connect,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    failure: Exception,
+    server: MiddlewareServer, connect: Connect, monkeypatch: pytest.MonkeyPatch, name: str, failure: Exception
 ) -> None:
-    server = await start_middleware(purge_rows=2, single_workers=1)
     owner, asker = await connect(server), await connect(server)
     await owner.register()
     queue_id = await owner.create_queue()
@@ -467,12 +463,10 @@ async def test_what_was_done_in_part_is_in_doubt(
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
+@pytest.mark.settings(purge_rows=2, single_workers=1)
 async def test_what_failed_in_its_first_call_is_not(
-    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    wire: Wire, queue_id: int, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    server = await start_middleware(purge_rows=2, single_workers=1)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id)
     _fail_after(monkeypatch, 0, _raiser(failure))
     answer = await wire.ask(packets.PurgeQueue(wire.number(), [], queue_id))
@@ -504,12 +498,15 @@ async def test_what_stays_busy_after_a_part_is_in_doubt(
     assert (answer.code, answer.error_class, busy) == (ErrorCode.IO_ERROR, ErrorClass.IN_DOUBT, 3)
 
 
+@pytest.mark.settings(purge_rows=2, single_workers=1)
 async def test_a_queue_deleted_while_it_is_purged_was_purged(
-    start_middleware: StartMiddleware, connect: Connect, monkeypatch: pytest.MonkeyPatch, database_url: str
+    server: MiddlewareServer,
+    wire: Wire,
+    queue_id: int,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    database_url: str,
 ) -> None:
-    server = await start_middleware(purge_rows=2, single_workers=1)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     for _ in range(5):
         await wire.put_one(queue_id)
 

@@ -18,7 +18,7 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.wire import listening
 from telesto.protocol import packets
 from test_mw_wake_ups import until_know_each_other, until_waiting
-from wire import PATIENCE_S, until
+from wire import PATIENCE_S, Wire, until
 
 
 async def fetch(address: tuple[str, int] | None, request: bytes) -> tuple[int, bytes]:
@@ -48,10 +48,8 @@ async def test_the_start_tells_of_sql_bodies_that_no_frame_holds(
     assert capsys.readouterr().err.count("sql_bodies_too_long") == warnings
 
 
-async def test_metrics_and_health_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(admin_port=0)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(admin_port=0)
+async def test_metrics_and_health_are_served(server: MiddlewareServer, wire: Wire, queue_id: int) -> None:
     for _ in range(3):
         await wire.put_one(queue_id)
     wire.read(await wire.create_queue(), wait_ms=60_000)
@@ -80,10 +78,10 @@ async def test_metrics_and_health_are_served(connect: Connect, start_middleware:
         (b"x" * 20_000, 0),
     ],
 )
+@pytest.mark.settings(admin_port=0)
 async def test_the_admin_port_refuses_all_else(
-    start_middleware: StartMiddleware, request_: bytes, status: int
+    server: MiddlewareServer, request_: bytes, status: int
 ) -> None:
-    server = await start_middleware(admin_port=0)
     try:
         assert (await fetch(server.admin_address, request_))[0] == status
     except ConnectionError:
@@ -91,8 +89,8 @@ async def test_the_admin_port_refuses_all_else(
     assert (await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
 
 
-async def test_a_middleware_that_stops_is_not_healthy(start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(admin_port=0)
+@pytest.mark.settings(admin_port=0)
+async def test_a_middleware_that_stops_is_not_healthy(server: MiddlewareServer) -> None:
     # What is under way holds up the stop.
     server.budget.enter(1, 0)
     server.request_stop()
@@ -128,12 +126,10 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
     await connection.close()
 
 
+@pytest.mark.settings(wake_sweep_s=3_600, staged_interval_s=0.02)
 async def test_staged_messages_are_placed_and_wake_readers(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600, staged_interval_s=0.02)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(server, 1)
     connection = await asyncpg.connect(database_url)
@@ -148,12 +144,10 @@ async def test_staged_messages_are_placed_and_wake_readers(
     assert [message.body for message in (await answer).messages] == [b"staged"]
 
 
+@pytest.mark.settings(sweep_interval_s=0.02, sweep_rows=3)
 async def test_the_messages_of_deleted_queues_are_removed(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(sweep_interval_s=0.02, sweep_rows=3)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     for answer in [wire.put(queue_id) for _ in range(10)]:
         await answer
     await wire.ask(packets.DeleteQueue(wire.number(), [], queue_id))
@@ -162,12 +156,10 @@ async def test_the_messages_of_deleted_queues_are_removed(
     await connection.close()
 
 
+@pytest.mark.settings(sweep_interval_s=0.02, retention_s=0.05)
 async def test_what_stays_unconfirmed_too_long_is_dead(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(sweep_interval_s=0.02, retention_s=0.05)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id, body=b"dead")
     assert len(await wire.read_now(queue_id)) == 1
     connection = await asyncpg.connect(database_url)
@@ -222,10 +214,10 @@ def test_others_are_told_an_address_they_can_use(
     assert listening.advertised(ServerSettings.load(**settings), address) == told
 
 
+@pytest.mark.settings(host="0.0.0.0")
 async def test_one_that_listens_everywhere_tells_an_address_of_its_own(
-    start_middleware: StartMiddleware, database_url: str
+    server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware(host="0.0.0.0")
     connection = await asyncpg.connect(database_url)
     told = await connection.fetchval("SELECT address FROM telesto.middlewares")
     await connection.close()
@@ -248,12 +240,10 @@ def test_without_a_way_out_the_name_is_told_with_a_warning(
     assert "set advertised_address" in "".join(capsys.readouterr())
 
 
+@pytest.mark.settings(shutdown_limit_s=0.05)
 async def test_a_middleware_whose_worker_fails_ends(
-    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch
+    server: MiddlewareServer, wire: Wire, queue_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await start_middleware(shutdown_limit_s=0.05)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
 
     def fail(*_arguments: object) -> None:
         raise RuntimeError("a defect")

@@ -3,6 +3,7 @@
 import asyncio
 
 import asyncpg
+import pytest
 
 from conftest import Connect, StartMiddleware
 from locks import locked, until_blocked
@@ -10,7 +11,7 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from test_mw_wake_ups import until_know_each_other, until_waiting
-from wire import PATIENCE_S, put, until
+from wire import PATIENCE_S, Wire, put, until
 
 
 #: A call has reached the database and waits for a lock there.
@@ -56,12 +57,10 @@ async def test_requests_under_way_are_answered(connect: Connect, start_middlewar
     assert len(await heir.read_now(queue_id, max_messages=200)) == 100
 
 
+@pytest.mark.settings(shutdown_limit_s=0.1)
 async def test_what_takes_too_long_is_cut_off(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(shutdown_limit_s=0.1)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     async with locked(database_url, queue_id) as watcher:
         answer = wire.put(queue_id)
         await until_blocked(watcher)
@@ -114,12 +113,10 @@ async def test_a_stopped_middleware_leaves_no_backend(server: MiddlewareServer, 
     await connection.close()
 
 
+@pytest.mark.settings(goaway_grace_s=PATIENCE_S)
 async def test_nobody_is_served_after_the_stop_began(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int
 ) -> None:
-    server = await start_middleware(goaway_grace_s=PATIENCE_S)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     server.request_stop()
     await asyncio.wait_for(wire.unasked.get(), PATIENCE_S)
     assert (await wire.ask(put(wire.number(), queue_id))).code == ErrorCode.SHUTTING_DOWN

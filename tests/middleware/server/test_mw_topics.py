@@ -72,10 +72,8 @@ async def test_names_come_with_messages_where_they_were_not_known(wire: Wire) ->
     assert (await wire.ask(get(subscription))).names == []
 
 
-async def test_one_put_wakes_each_waiting_subscriber_once(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_one_put_wakes_each_waiting_subscriber_once(connect: Connect, server: MiddlewareServer) -> None:
     publisher = await (await connect(server)).register()
     wires = [await (await connect(server)).register() for _ in range(20)]
     waiting = [wire.send(get(await subscribe(wire, "t"), wait_ms=LONG_MS)) for wire in wires]
@@ -105,11 +103,10 @@ async def test_a_put_at_one_middleware_wakes_subscribers_at_another(
         last = n
 
 
+@pytest.mark.settings(wake_sweep_s=0.05, staged_interval_s=3_600, staged_idle_s=3_600)
 async def test_a_message_that_nobody_told_of_is_found(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=0.05, staged_interval_s=3_600, staged_idle_s=3_600)
-    wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     waiting = wire.send(get(subscription, wait_ms=LONG_MS))
     await until_waiting(server, 1)
@@ -120,11 +117,10 @@ async def test_a_message_that_nobody_told_of_is_found(
     assert bodies(await waiting) == [b"staged"]
 
 
+@pytest.mark.settings(wake_sweep_s=3_600, staged_interval_s=0.01, staged_idle_s=0.01)
 async def test_what_an_application_stages_is_placed_after_its_commit_in_order(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600, staged_interval_s=0.01, staged_idle_s=0.01)
-    wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     connection = await asyncpg.connect(database_url)
     async with connection.transaction():
@@ -139,10 +135,10 @@ async def test_what_an_application_stages_is_placed_after_its_commit_in_order(
     assert bodies(await waiting) == [b"1", b"2"]
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_a_get_over_all_topics_waits_for_each_and_for_new_ones(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
     wire, publisher = await (await connect(server)).register(), await (await connect(server)).register()
     subscriptions = {topic: await subscribe(wire, topic) for topic in ("a", "b")}
     for topic in ("a", "b", "c"):
@@ -160,11 +156,8 @@ async def test_a_get_over_all_topics_waits_for_each_and_for_new_ones(
         )
 
 
-async def test_a_waiting_get_ends_with_its_subscription(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_waiting_get_ends_with_its_subscription(server: MiddlewareServer, wire: Wire) -> None:
     for request in (get(topic="t", wait_ms=LONG_MS), get(wait_ms=LONG_MS)):
         await subscribe(wire, "t")
         waiting = wire.send(request)
@@ -175,11 +168,8 @@ async def test_a_waiting_get_ends_with_its_subscription(
         assert "subscribe first" in answer.details
 
 
-async def test_a_waiting_get_is_cancelled_and_times_out(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_waiting_get_is_cancelled_and_times_out(server: MiddlewareServer, wire: Wire) -> None:
     subscription = await subscribe(wire, "t")
     assert bodies(await wire.ask(get(subscription, wait_ms=1))) == []
     waiting = wire.send(get(subscription, wait_ms=LONG_MS))
@@ -190,11 +180,10 @@ async def test_a_waiting_get_is_cancelled_and_times_out(
     assert server.room.parked == 0
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_what_a_waiting_get_confirms_is_kept_though_it_finds_nothing(
-    connect: Connect, start_middleware: StartMiddleware
+    server: MiddlewareServer, wire: Wire
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     await publish(wire, "t", b"1", b"2")
     waiting = wire.send(get(subscription, (subscription, 1, 2), wait_ms=LONG_MS))
@@ -204,11 +193,10 @@ async def test_what_a_waiting_get_confirms_is_kept_though_it_finds_nothing(
     assert bodies(await waiting) == [b"3"]
 
 
+@pytest.mark.settings(wake_sweep_s=3_600, goaway_grace_s=PATIENCE_S)
 async def test_at_the_stop_positions_are_taken_and_waiting_gets_sent_away(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire, start_middleware: StartMiddleware
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600, goaway_grace_s=PATIENCE_S)
-    wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     await publish(wire, "t", b"1")
     waiting = wire.send(get(subscription, (subscription, 0, 1), wait_ms=LONG_MS))
@@ -224,10 +212,10 @@ async def test_at_the_stop_positions_are_taken_and_waiting_gets_sent_away(
     assert bodies(await other.ask(get(subscription))) == []
 
 
+@pytest.mark.settings(max_answer_bytes=1 << 16, max_frame=1 << 22, max_body_bytes=1 << 20)
 async def test_large_messages_are_got_beside_many_small_gets(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware(max_answer_bytes=1 << 16, max_frame=1 << 22, max_body_bytes=1 << 20)
     wires = [await (await connect(server)).register() for _ in range(8)]
     subscriptions = [await subscribe(wire, "t") for wire in wires]
     large = [bytes([n]) * (900 << 10) for n in range(2)]
@@ -338,11 +326,10 @@ async def test_topics_that_are_busy_elsewhere_are_put_to_all_the_same(
     assert sorted(answer.results[0].number for answer in answers[::2]) == [2, 3, 4, 5]
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_a_get_of_a_fenced_session_ends_its_connection(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer, wire: Wire
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
     subscription = await subscribe(wire, "t")
     waiting = wire.send(get(subscription, wait_ms=LONG_MS))
     await until_waiting(server, 1)
@@ -354,11 +341,8 @@ async def test_a_get_of_a_fenced_session_ends_its_connection(
     assert bodies(await later.ask(get(subscription))) == [b"1"]
 
 
-async def test_idle_interest_in_a_topic_ends(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
-) -> None:
-    server = await start_middleware(interest_idle_s=0.05)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(interest_idle_s=0.05)
+async def test_idle_interest_in_a_topic_ends(connect: Connect, wire: Wire, database_url: str) -> None:
     subscription = await subscribe(wire, "t")
     connection = await asyncpg.connect(database_url)
     registered = "SELECT count(*) > 0 FROM telesto.interests"

@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from conftest import Connect, StartMiddleware
+from conftest import Connect
 from telesto.middleware.metrics import tracing
 from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Tracer
 from telesto.middleware.scheduling.requests import Kind, Mark, Outcome, Pipeline, Read, Request, Wait
+from telesto.middleware.server import MiddlewareServer
 from test_mw_running import fetch
 from test_mw_wake_ups import until_waiting
+from wire import Wire
 
 Row = dict[str, str]
 
@@ -198,8 +200,8 @@ async def sampled(
                 return rows
 
 
-async def test_samples_are_served(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(admin_port=0, phase_every=1)
+@pytest.mark.settings(admin_port=0, phase_every=1)
+async def test_samples_are_served(connect: Connect, server: MiddlewareServer) -> None:
     reader, writer = await connect(server), await connect(server)
     await reader.register()
     await writer.register()
@@ -225,11 +227,8 @@ async def test_samples_are_served(connect: Connect, start_middleware: StartMiddl
     assert (status, body) == (400, b"write /phases?after=NUMBER\n")
 
 
-async def test_nothing_is_followed_unless_it_is_wanted(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(admin_port=0)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(admin_port=0)
+async def test_nothing_is_followed_unless_it_is_wanted(server: MiddlewareServer, wire: Wire) -> None:
     await wire.put_one(await wire.create_queue())
     _, body = await fetch(server.admin_address, b"GET /phases HTTP/1.1\r\n\r\n")
     assert body.decode() == ",".join(COLUMNS) + "\n"

@@ -34,8 +34,8 @@ async def until_know_each_other(*servers: MiddlewareServer) -> None:
     await until(known)
 
 
-async def test_a_waiting_read_gets_what_comes(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_waiting_read_gets_what_comes(connect: Connect, server: MiddlewareServer) -> None:
     reader, writer = await connect(server), await connect(server)
     await reader.register()
     await writer.register()
@@ -47,11 +47,8 @@ async def test_a_waiting_read_gets_what_comes(connect: Connect, start_middleware
         assert [message.body for message in (await answer).messages] == [b"late"]
 
 
-async def test_a_waiting_read_does_not_hold_up_its_connection(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_waiting_read_does_not_hold_up_its_connection(wire: Wire) -> None:
     queue_id, other_queue = await wire.create_queue(), await wire.create_queue()
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     assert await wire.put_one(other_queue)
@@ -60,8 +57,8 @@ async def test_a_waiting_read_does_not_hold_up_its_connection(
     assert [message.body for message in (await answer).messages] == [b"own"]
 
 
-async def test_first_come_first_served(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_first_come_first_served(connect: Connect, server: MiddlewareServer) -> None:
     writer = await (await connect(server)).register()
     queue_id = await writer.create_queue()
     answers = []
@@ -74,8 +71,8 @@ async def test_first_come_first_served(connect: Connect, start_middleware: Start
         assert (await answers[number]).messages[0].body == b"%d" % number
 
 
-async def test_a_response_wakes_who_asked(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_response_wakes_who_asked(connect: Connect, server: MiddlewareServer) -> None:
     asker, other, responder = [await (await connect(server)).register() for _ in range(3)]
     queue_id = await responder.create_queue()
     response = asker.send(packets.ReadResponse(asker.number(), [], queue_id, 7, LONG_MS))
@@ -89,10 +86,10 @@ async def test_a_response_wakes_who_asked(connect: Connect, start_middleware: St
     assert [message.body for message in (await plain).messages] == [b"for anyone"]
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_a_reader_with_conditions_leaves_the_message_to_others(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
     choosy, by_time, writer = [await (await connect(server)).register() for _ in range(3)]
     queue_id = await writer.create_queue()
     never = choosy.read(queue_id, wait_ms=LONG_MS, sender_id=choosy.client_id)
@@ -108,10 +105,8 @@ async def test_time_runs_out(wire: Wire, queue_id: int) -> None:
     assert await wire.read_now(queue_id, wait_ms=20) == []
 
 
-async def test_a_cancelled_read_takes_nothing(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_cancelled_read_takes_nothing(server: MiddlewareServer, wire: Wire, queue_id: int) -> None:
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
     cancel = packets.CancelRequest(answer.packet_id)  # type: ignore[attr-defined]
@@ -134,12 +129,10 @@ async def test_a_read_is_cancelled_before_its_turn(wire: Wire, queue_id: int) ->
     assert len(await wire.read_now(queue_id)) == 1
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     async with locked(database_url, queue_id, "take_lock_key") as watcher:
         answer = wire.read(queue_id, wait_ms=LONG_MS)
         await until_blocked(watcher)
@@ -148,10 +141,8 @@ async def test_a_read_that_is_being_executed_is_not_cancelled_and_does_not_park(
     assert server.room.parked == 0
 
 
-async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_packet_id_waits_once(server: MiddlewareServer, wire: Wire, queue_id: int) -> None:
     answer = wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
     wire.write(read(wire.number(), queue_id, wait_ms=LONG_MS).encode(answer.packet_id))  # type: ignore[attr-defined]
@@ -159,10 +150,10 @@ async def test_a_packet_id_waits_once(connect: Connect, start_middleware: StartM
     assert server.room.parked == 1
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_the_reads_of_a_lost_connection_take_nothing(
-    connect: Connect, start_middleware: StartMiddleware
+    connect: Connect, server: MiddlewareServer
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
     gone, reader, writer = [await (await connect(server)).register() for _ in range(3)]
     queue_id = await writer.create_queue()
     for _ in range(3):
@@ -192,10 +183,8 @@ async def test_readers_learn_that_their_queue_is_deleted(
         assert (await answer).code == ErrorCode.QUEUE_NOT_EXISTING
 
 
-async def test_waiting_is_bounded(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_waiting_reads=1)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_waiting_reads=1)
+async def test_waiting_is_bounded(server: MiddlewareServer, wire: Wire, queue_id: int) -> None:
     wire.read(queue_id, wait_ms=LONG_MS)
     await until_waiting(server, 1)
     assert (await wire.read(queue_id, wait_ms=LONG_MS)).code == ErrorCode.OVERLOADED
@@ -219,10 +208,10 @@ async def test_a_put_through_another_middleware_wakes(
     assert [message.body for message in (await response).messages] == [b"response"]
 
 
+@pytest.mark.settings(wake_sweep_s=0.05)
 async def test_what_nobody_told_of_is_found(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=0.05)
     reader = await (await connect(server)).register()
     queue_id = await reader.create_queue()
     answer = reader.read(queue_id, wait_ms=LONG_MS)
@@ -231,10 +220,10 @@ async def test_what_nobody_told_of_is_found(
     assert len((await answer).messages) == 1
 
 
+@pytest.mark.settings(wake_sweep_s=3_600)
 async def test_what_came_while_nobody_listened_is_found(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware(wake_sweep_s=3_600)
     reader = await (await connect(server)).register()
     queue_id = await reader.create_queue()
     answer = reader.read(queue_id, wait_ms=LONG_MS)

@@ -28,8 +28,6 @@ async def refusal(wire: Any, packet: Any, code: ErrorCode = INVALID) -> packets.
 
 
 # --- frames ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("length", [0, 5, 4097, 1 << 20, 0xFFFF_FFFF])
 async def test_a_bad_length_ends_the_connection_with_an_error(connect: Connect, length: int) -> None:
     wire = await connect()
@@ -107,8 +105,6 @@ async def test_random_bytes_hurt_nobody_else(connect: Connect, server: Middlewar
 
 
 # --- methods ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method_id", [0x0000, 0x00FE, 0x4141, 0xFFFF])
 async def test_an_unknown_method_is_refused(wire: Wire, method_id: int) -> None:
     packet_id, answer = wire.expect()
@@ -153,8 +149,6 @@ async def test_a_tag_that_must_be_understood_is_refused(wire: Wire) -> None:
 
 
 # --- states ----------------------------------------------------------------------------------
-
-
 async def test_hello_comes_first(connect: Connect) -> None:
     wire = await connect()
     for packet, code in (
@@ -254,8 +248,6 @@ async def test_a_tiny_frame_limit_is_refused(connect: Connect) -> None:
 
 
 # --- parameters ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fields", "named"),
     [

@@ -6,7 +6,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from conftest import StartMiddleware
+import pytest
+
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import MAX_FRAME_DEFAULT, PACKETS, REQUESTS
@@ -40,8 +42,8 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     return length + await reader.readexactly(int.from_bytes(length, "big"))
 
 
-async def test_the_takeover_of_the_document_happens_so(start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_frame=MAX_FRAME_DEFAULT, max_body_bytes=_SIZE_MAX)
+@pytest.mark.settings(max_frame=MAX_FRAME_DEFAULT, max_body_bytes=_SIZE_MAX)
+async def test_the_takeover_of_the_document_happens_so(server: MiddlewareServer) -> None:
     cases = json.loads(_PATH.read_text(encoding="utf-8"))
     assert {case["fate"] for case in cases} == {"arrives", "is lost", "is cut"}
     async with asyncio.timeout(PATIENCE_S):

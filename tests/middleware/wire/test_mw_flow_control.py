@@ -3,6 +3,8 @@
 import asyncio
 import os
 
+import pytest
+
 from conftest import Connect, StartMiddleware
 from locks import locked
 from telesto.middleware.server import MiddlewareServer
@@ -46,10 +48,8 @@ async def until_one_connection_less(server: MiddlewareServer) -> int:
     return peak
 
 
-async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
+async def test_a_slow_peer_goes_on_where_it_was(server: MiddlewareServer, wire: Wire, queue_id: int) -> None:
     for answer in [wire.send(put(0, queue_id, body=bytes(1 << 18))) for _ in range(60)]:
         await answer
     wire.pause_reading()
@@ -59,12 +59,8 @@ async def test_a_slow_peer_goes_on_where_it_was(connect: Connect, start_middlewa
     assert [len((await answer).messages) for answer in answers] == [1] * 60
 
 
-async def test_a_full_line_stops_reading_and_loses_nothing(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(pipeline_requests=4, max_batch=2)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(pipeline_requests=4, max_batch=2)
+async def test_a_full_line_stops_reading_and_loses_nothing(wire: Wire, queue_id: int) -> None:
     answers = [wire.put(queue_id) for _ in range(500)]
     for answer in answers:
         assert (await answer).results[0].error is None
@@ -74,12 +70,10 @@ async def test_a_full_line_stops_reading_and_loses_nothing(
     assert taken == 500
 
 
+@pytest.mark.settings(pipeline_requests=4, max_batch=2)
 async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
-    server = await start_middleware(pipeline_requests=4, max_batch=2)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     async with locked(database_url, queue_id):
         answers = [wire.put(queue_id) for _ in range(20)]
         await until(lambda: any(each.flow.pipeline_full for each in server.connections.snapshot()))
@@ -94,8 +88,8 @@ async def test_a_peer_is_told_that_the_middleware_lives_while_nothing_is_read(
     await until(lambda: not any(each.flow.says_alive for each in server.connections.snapshot()))
 
 
-async def test_too_much_under_way_is_refused(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(budget_requests=1, overload_retry_ms=70)
+@pytest.mark.settings(budget_requests=1, overload_retry_ms=70)
+async def test_too_much_under_way_is_refused(connect: Connect, server: MiddlewareServer) -> None:
     wire, other = await connect(server), await connect(server)
     await wire.register()
     await other.register()
@@ -113,18 +107,16 @@ async def test_too_much_under_way_is_refused(connect: Connect, start_middleware:
     assert await wire.put_one(queue_id)
 
 
-async def test_a_large_frame_needs_space(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(budget_bytes=1 << 18)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(budget_bytes=1 << 18)
+async def test_a_large_frame_needs_space(wire: Wire, queue_id: int) -> None:
     wire.write(put(wire.number(), queue_id, body=bytes(1 << 20)).encode(99)[: 1 << 19])
     await wire.closed()
     error = wire.unasked.get_nowait()
     assert (error.code, error.error_class) == (ErrorCode.OVERLOADED, ErrorClass.FATAL)
 
 
-async def test_connections_are_bounded(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_connections=2)
+@pytest.mark.settings(max_connections=2)
+async def test_connections_are_bounded(connect: Connect, server: MiddlewareServer) -> None:
     wires = [await (await connect(server)).register() for _ in range(2)]
     third = await connect(server)
     await third.closed()
@@ -134,14 +126,13 @@ async def test_connections_are_bounded(connect: Connect, start_middleware: Start
     await (await connect(server)).register()
 
 
-async def test_a_silent_connection_is_closed(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(idle_limit_s=2)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(idle_limit_s=2)
+async def test_a_silent_connection_is_closed(wire: Wire) -> None:
     await wire.closed()
 
 
-async def test_a_connection_must_identify_itself(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(identify_limit_s=2)
+@pytest.mark.settings(identify_limit_s=2)
+async def test_a_connection_must_identify_itself(connect: Connect, server: MiddlewareServer) -> None:
     known, nameless = await connect(server), await connect(server)
     await known.register()
     await nameless.hello()

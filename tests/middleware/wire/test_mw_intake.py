@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import asyncpg
+import pytest
 
-from conftest import Connect, StartMiddleware
+from conftest import Connect
 from locks import locked
 from telesto.middleware.server import MiddlewareServer
 from telesto.middleware.wire.connection import (
@@ -155,8 +156,6 @@ def test_those_that_wait_on_have_every_other_portion() -> None:
 
 
 # --- connections ------------------------------------------------------------------------------
-
-
 def connection_of(server: MiddlewareServer, wire: Wire) -> Connection:
     """The middleware's side of a client's connection."""
     (found,) = (
@@ -197,10 +196,10 @@ async def test_frames_of_a_greedy_connection_and_a_modest_one_interleave(
     assert isinstance(await greedy.ask(packets.Ping()), packets.Pong)
 
 
+@pytest.mark.settings(pipeline_requests=200, max_unconfirmed=2_000)
 async def test_frames_wait_while_the_pipeline_is_full(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware(pipeline_requests=200, max_unconfirmed=2_000)
     wire, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await wire.create_queue("some")
     connection = connection_of(server, wire)
@@ -219,12 +218,10 @@ async def test_frames_wait_while_the_pipeline_is_full(
     await until(lambda: server.budget.bytes == 0)
 
 
+@pytest.mark.settings(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
 async def test_frames_wait_while_the_peer_does_not_read(
-    connect: Connect, start_middleware: StartMiddleware
+    server: MiddlewareServer, wire: Wire, queue_id: int
 ) -> None:
-    server = await start_middleware(write_high_bytes=1 << 16, write_low_bytes=1 << 14)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
     await wire.put_one(queue_id, body=bytes(1 << 20))
     connection = connection_of(server, wire)
     sent = [wire.expect() for _ in range(1_000)]
@@ -270,11 +267,8 @@ async def test_a_broken_frame_among_those_that_wait_ends_the_connection(wire: Wi
     assert wire.unasked.get_nowait().code == ErrorCode.FRAME_TOO_LARGE
 
 
-async def test_frames_for_which_there_is_no_space_do_not_wait(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(budget_bytes=1 << 18)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(budget_bytes=1 << 18)
+async def test_frames_for_which_there_is_no_space_do_not_wait(server: MiddlewareServer, wire: Wire) -> None:
     connection = connection_of(server, wire)
     server.budget.enter(0, 1 << 18)
     sent = [wire.expect() for _ in range(500)]
@@ -286,10 +280,10 @@ async def test_frames_for_which_there_is_no_space_do_not_wait(
     assert server.budget.bytes == 0
 
 
+@pytest.mark.settings(single_workers=1)
 async def test_pages_of_messages_hold_up_nothing_else(
-    connect: Connect, start_middleware: StartMiddleware, database_url: str
+    connect: Connect, server: MiddlewareServer, database_url: str
 ) -> None:
-    server = await start_middleware(single_workers=1)
     browsing, other = await (await connect(server)).register(), await (await connect(server)).register()
     queue_id = await other.create_queue("some")
     holder = await asyncpg.connect(database_url)
@@ -306,12 +300,8 @@ async def test_pages_of_messages_hold_up_nothing_else(
         assert (await asyncio.wait_for(page, PATIENCE_S)).messages == []
 
 
-async def test_pages_of_messages_are_bounded_by_their_bytes(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(max_page_bytes=10_000)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_page_bytes=10_000)
+async def test_pages_of_messages_are_bounded_by_their_bytes(wire: Wire, queue_id: int) -> None:
     sizes = [4_000, 4_000, 4_000, 20_000, 9_000, 1_000, 1]
     for size in sizes:
         await wire.put_one(queue_id, body=bytes(size))

@@ -1,6 +1,9 @@
 """Numbered requests: numbers rise, few are unconfirmed, sessions end."""
 
-from conftest import Connect, StartMiddleware
+import pytest
+
+from conftest import Connect
+from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import MAX_FRAME_LEAST
@@ -17,10 +20,10 @@ async def test_numbers_must_rise(wire: Wire, queue_id: int) -> None:
     assert len(messages.messages) == 2
 
 
-async def test_number_0_is_not_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_unconfirmed=2)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_unconfirmed=2)
+async def test_number_0_is_not_counted(
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int
+) -> None:
     for _ in range(5):
         assert (await wire.ask(put(0, queue_id))).results[0].error is None
     assert len((await wire.ask(read(0, queue_id, max_messages=10))).messages) == 5
@@ -63,21 +66,16 @@ async def test_only_what_was_sent_before_can_be_confirmed(connect: Connect) -> N
     assert [operation.number for operation in heir.operations] == [1]
 
 
-async def test_what_leaves_no_record_is_not_counted(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(max_unconfirmed=2)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_unconfirmed=2)
+async def test_what_leaves_no_record_is_not_counted(wire: Wire, queue_id: int) -> None:
     for _ in range(5):
         assert await wire.read_now(queue_id) == []
     assert await wire.put_one(queue_id)
     assert (await wire.put(queue_id)).code == ErrorCode.TOO_MANY_UNCONFIRMED
 
 
-async def test_a_recorded_refusal_is_counted(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_unconfirmed=2)
-    wire = await (await connect(server)).register()
+@pytest.mark.settings(max_unconfirmed=2)
+async def test_a_recorded_refusal_is_counted(connect: Connect, server: MiddlewareServer, wire: Wire) -> None:
     queue_id = await wire.create_queue("name")
     taken = await wire.ask(packets.CreateQueue(wire.number(), [], "name", packets.QueueSettings()))
     assert taken.code == ErrorCode.QUEUE_NAME_NOT_UNIQUE
@@ -90,12 +88,8 @@ async def test_a_recorded_refusal_is_counted(connect: Connect, start_middleware:
     ]
 
 
-async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(
-    connect: Connect, start_middleware: StartMiddleware
-) -> None:
-    server = await start_middleware(max_unconfirmed=3)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_unconfirmed=3)
+async def test_a_read_is_unconfirmed_until_its_last_message_is_confirmed(wire: Wire, queue_id: int) -> None:
     for _ in range(2):
         await wire.ask(put(0, queue_id))
     number = wire.number()
@@ -178,8 +172,8 @@ async def test_a_takeover_lists_what_was_done(connect: Connect) -> None:
     ]
 
 
-async def test_a_takeover_comes_in_pages(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_page_rows=7)
+@pytest.mark.settings(max_page_rows=7)
+async def test_a_takeover_comes_in_pages(connect: Connect, server: MiddlewareServer) -> None:
     old = await (await connect(server)).register()
     queue_id = await old.create_queue()
     for answer in [old.put(queue_id, body=bytes(300)) for _ in range(20)]:

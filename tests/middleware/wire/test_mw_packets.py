@@ -2,7 +2,9 @@
 
 import os
 
-from conftest import Connect, StartMiddleware
+import pytest
+
+from conftest import Connect
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -10,8 +12,8 @@ from telesto.protocol.queue_settings import QUEUE_SETTINGS
 from wire import FULL, Wire, put, read
 
 
-async def test_hello_agrees_on_limits(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_unconfirmed=77, idle_limit_s=12.5)
+@pytest.mark.settings(max_unconfirmed=77, idle_limit_s=12.5)
+async def test_hello_agrees_on_limits(connect: Connect, server: MiddlewareServer) -> None:
     wire = await connect(server)
     answer = await wire.hello(max_frame=1 << 30)
     assert answer.max_frame == 1 << 22
@@ -139,10 +141,8 @@ async def test_a_message_that_no_frame_of_the_client_holds_stays(connect: Connec
     assert len(await wire.read_now(queue_id)) == 1
 
 
-async def test_large_messages_reach_many_readers(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(max_answer_bytes=4_096)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(max_answer_bytes=4_096)
+async def test_large_messages_reach_many_readers(wire: Wire, queue_id: int) -> None:
     for number in range(6):
         await wire.put_one(queue_id, body=b"%d" % number * 3_000)
     answers = [wire.read(queue_id) for _ in range(6)]
@@ -289,10 +289,10 @@ async def test_a_deleted_queue_is_gone(wire: Wire) -> None:
     assert await wire.create_queue("name") != queue_id
 
 
-async def test_purging_counts_what_it_removes(connect: Connect, start_middleware: StartMiddleware) -> None:
-    server = await start_middleware(purge_rows=4)
-    wire = await (await connect(server)).register()
-    queue_id = await wire.create_queue()
+@pytest.mark.settings(purge_rows=4)
+async def test_purging_counts_what_it_removes(
+    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int
+) -> None:
     for answer in [wire.put(queue_id) for _ in range(11)]:
         await answer
     await wire.read_now(queue_id)
