@@ -126,8 +126,12 @@ class Bench:
         self.consumers.lost(packets.LeaseLost(self.state.consumer_id, refs, False, 27, ""))
 
 
-def test_what_is_on_its_way_when_one_before_it_is_given_back_is_not_begun() -> None:
-    bench = Bench()
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_what_is_on_its_way_when_one_before_it_is_given_back_is_not_begun(bench: Bench) -> None:
     bench.deliver(1, 2)
     assert bench.take() == 1
     bench.give_back(1)
@@ -137,8 +141,7 @@ def test_what_is_on_its_way_when_one_before_it_is_given_back_is_not_begun() -> N
     assert bench.take_all() == [1, 2, 3, 4]
 
 
-def test_what_comes_before_the_one_given_back_stays() -> None:
-    bench = Bench()
+def test_what_comes_before_the_one_given_back_stays(bench: Bench) -> None:
     bench.deliver(1, 2, 3)
     assert [bench.take(), bench.take()] == [1, 2]
     bench.give_back(2)
@@ -146,8 +149,7 @@ def test_what_comes_before_the_one_given_back_stays() -> None:
     assert bench.take_all() == []
 
 
-def test_what_follows_and_was_taken_is_lost() -> None:
-    bench = Bench()
+def test_what_follows_and_was_taken_is_lost(bench: Bench) -> None:
     bench.deliver(1, 2, 3)
     assert bench.take_all() == [1, 2, 3]
     bench.give_back(1)
@@ -157,8 +159,7 @@ def test_what_follows_and_was_taken_is_lost() -> None:
 
 
 @pytest.mark.parametrize("key", [None, "other"])
-def test_what_is_of_no_or_another_partition_stays(key: str | None) -> None:
-    bench = Bench()
+def test_what_is_of_no_or_another_partition_stays(key: str | None, bench: Bench) -> None:
     other = LEASE if key is None else LEASE + 1
     bench.deliver(1, 3)
     bench.deliver(2, 4, key=key, lease=other)
@@ -168,8 +169,7 @@ def test_what_is_of_no_or_another_partition_stays(key: str | None) -> None:
     assert bench.take_all() == [2, 4, 5]
 
 
-def test_one_that_is_lost_takes_those_after_it_along_before_they_are_named() -> None:
-    bench = Bench()
+def test_one_that_is_lost_takes_those_after_it_along_before_they_are_named(bench: Bench) -> None:
     bench.deliver(1, 2, 3)
     bench.lose(2)
     bench.deliver(4)
@@ -189,8 +189,7 @@ def test_one_that_a_touch_finds_lost_takes_those_after_it_along() -> None:
 
 
 # ---------------------------------------------------------------------------------- what is begun
-def test_what_the_application_is_given_is_told_and_nothing_else() -> None:
-    bench = Bench()
+def test_what_the_application_is_given_is_told_and_nothing_else(bench: Bench) -> None:
     bench.deliver(1, 2, 3)
     assert bench.begins() == []
     assert [bench.take(), bench.take()] == [1, 2]
@@ -198,16 +197,14 @@ def test_what_the_application_is_given_is_told_and_nothing_else() -> None:
     assert bench.begins() == []
 
 
-def test_who_waits_is_given_what_comes_and_that_is_told() -> None:
-    bench = Bench()
+def test_who_waits_is_given_what_comes_and_that_is_told(bench: Bench) -> None:
     call = bench.call()
     bench.deliver(1, 2)
     assert call.message is not None
     assert bench.begins() == [(True, [1])]
 
 
-def test_what_the_application_was_not_given_after_all_is_told() -> None:
-    bench = Bench()
+def test_what_the_application_was_not_given_after_all_is_told(bench: Bench) -> None:
     bench.deliver(1)
     call = bench.call()
     assert bench.begins() == [(True, [1])]
@@ -217,8 +214,7 @@ def test_what_the_application_was_not_given_after_all_is_told() -> None:
     assert bench.begins() == [(True, [1])]
 
 
-def test_what_another_call_is_given_in_the_same_turn_has_begun() -> None:
-    bench = Bench()
+def test_what_another_call_is_given_in_the_same_turn_has_begun(bench: Bench) -> None:
     bench.deliver(1)
     call, other = bench.call(), bench.call()
     bench.consumers.forget(call)
@@ -226,8 +222,7 @@ def test_what_another_call_is_given_in_the_same_turn_has_begun() -> None:
     assert bench.begins() == [(True, [1])]
 
 
-def test_what_is_done_before_that_was_told_has_not_to_be_told() -> None:
-    bench = Bench()
+def test_what_is_done_before_that_was_told_has_not_to_be_told(bench: Bench) -> None:
     bench.deliver(1, 2)
     bench.take_all()
     bench.consumers.answering(bench.state, [bench.lease(1)], done=True)
@@ -235,8 +230,7 @@ def test_what_is_done_before_that_was_told_has_not_to_be_told() -> None:
     assert bench.begins() == [(True, [2])]
 
 
-def test_only_those_who_are_quick_are_given_before_that_is_told() -> None:
-    bench = Bench()
+def test_only_those_who_are_quick_are_given_before_that_is_told(bench: Bench) -> None:
     bench.deliver(1, 2, 3, lease=LEASE)
     assert bench.call().tell_first
     assert not bench.call().tell_first
@@ -244,22 +238,19 @@ def test_only_those_who_are_quick_are_given_before_that_is_told() -> None:
     assert bench.call().tell_first
 
 
-def test_what_was_handed_over_before_is_told_first() -> None:
-    bench = Bench()
+def test_what_was_handed_over_before_is_told_first(bench: Bench) -> None:
     bench.deliver(1, 2, redelivered=True)
     assert [bench.call().tell_first, bench.call().tell_first] == [True, True]
 
 
-def test_nothing_is_told_over_another_connection() -> None:
-    bench = Bench()
+def test_nothing_is_told_over_another_connection(bench: Bench) -> None:
     bench.deliver(1)
     bench.take()
     bench.consumers.link_lost()
     assert bench.begins() == []
 
 
-def test_many_are_told_in_frames_that_fit() -> None:
-    bench = Bench()
+def test_many_are_told_in_frames_that_fit(bench: Bench) -> None:
     bench.deliver(*range(1, 1_001))
     bench.take_all()
     begins = bench.begins()
@@ -417,8 +408,7 @@ def test_a_consumer_with_the_least_credit_wakes_nobody_to_be_looked_at() -> None
     assert Bench(credit=None).consumers.due == Bench().consumers.due
 
 
-def test_a_credit_that_was_given_stays() -> None:
-    bench = Bench()
+def test_a_credit_that_was_given_stays(bench: Bench) -> None:
     bench.deliver(*range(1, 33))
     bench.take()
     for bench.now in (1.0, 2.0, 3.0):
@@ -439,8 +429,7 @@ def answer(request: Any, *lost: int) -> list[int]:
     return asked
 
 
-def test_after_a_gap_the_service_is_asked_before_anything_is_given() -> None:
-    bench = Bench()
+def test_after_a_gap_the_service_is_asked_before_anything_is_given(bench: Bench) -> None:
     bench.deliver(1, 2, 3, key=None)
     assert bench.take() == 1
     bench.now = 15.1
@@ -452,8 +441,7 @@ def test_after_a_gap_the_service_is_asked_before_anything_is_given() -> None:
     assert bench.begins() == [(True, [1, 3])]
 
 
-def test_what_comes_while_the_service_is_asked_is_asked_about_as_well() -> None:
-    bench = Bench()
+def test_what_comes_while_the_service_is_asked_is_asked_about_as_well(bench: Bench) -> None:
     bench.deliver(1, key=None)
     bench.now = 60.0
     call = bench.call()
@@ -466,8 +454,7 @@ def test_what_comes_while_the_service_is_asked_is_asked_about_as_well() -> None:
     assert bench.take_all() == []
 
 
-def test_signs_of_life_make_asking_unnecessary_unless_there_was_a_gap() -> None:
-    bench = Bench()
+def test_signs_of_life_make_asking_unnecessary_unless_there_was_a_gap(bench: Bench) -> None:
     for at in (7.5, 15.0, 22.5):
         bench.now = at
         bench.consumers.tick(at)
@@ -482,8 +469,7 @@ def test_signs_of_life_make_asking_unnecessary_unless_there_was_a_gap() -> None:
     assert isinstance(bench.host.sent[-1].packet, packets.Touch)
 
 
-def test_what_the_service_could_not_tell_is_asked_again() -> None:
-    bench = Bench()
+def test_what_the_service_could_not_tell_is_asked_again(bench: Bench) -> None:
     bench.deliver(1)
     bench.now = 20.0
     call = bench.call()
@@ -496,8 +482,7 @@ def test_what_the_service_could_not_tell_is_asked_again() -> None:
     assert call.message is not None
 
 
-def test_a_new_connection_does_not_wait_for_the_answers_of_the_old_one() -> None:
-    bench = Bench()
+def test_a_new_connection_does_not_wait_for_the_answers_of_the_old_one(bench: Bench) -> None:
     bench.deliver(1)
     bench.now = 20.0
     call = bench.call()
@@ -528,8 +513,7 @@ def test_what_was_given_before_a_gap_may_be_begun_only_if_the_service_confirms_i
     assert bench.state.lost == 1
 
 
-def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told() -> None:
-    bench = Bench()
+def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told(bench: Bench) -> None:
     bench.state.buffer.by_partition = True
     bench.deliver(1, 2, 3)
     bench.deliver(4, key=None)
@@ -546,8 +530,7 @@ def test_of_a_partition_that_is_worked_on_nothing_is_given_or_told() -> None:
     assert bench.begins() == []
 
 
-def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back() -> None:
-    bench = Bench()
+def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back(bench: Bench) -> None:
     bench.deliver(1, 2, key=None)
     assert bench.take() == 1
     bench.state.forgotten = True
@@ -557,8 +540,7 @@ def test_what_waits_at_a_consumer_that_was_let_go_of_goes_back() -> None:
     assert bench.lease(1) in bench.state.open
 
 
-def test_a_consumer_whose_close_was_given_up_leaves_all_the_same() -> None:
-    bench = Bench()
+def test_a_consumer_whose_close_was_given_up_leaves_all_the_same(bench: Bench) -> None:
     bench.deliver(1)
     bench.consumers.leave(bench.state)
     bench.now = 7.5
@@ -572,8 +554,7 @@ def test_a_consumer_whose_close_was_given_up_leaves_all_the_same() -> None:
     assert bench.consumers.due == math.inf
 
 
-def test_a_new_consumer_does_not_know_of_old_leases() -> None:
-    bench = Bench()
+def test_a_new_consumer_does_not_know_of_old_leases(bench: Bench) -> None:
     bench.deliver(1)
     bench.give_back(1)
     bench.consumers.link_lost()
@@ -582,8 +563,7 @@ def test_a_new_consumer_does_not_know_of_old_leases() -> None:
     assert bench.take_all() == [2]
 
 
-def test_it_remembers_so_many_leases_and_no_more() -> None:
-    bench = Bench()
+def test_it_remembers_so_many_leases_and_no_more(bench: Bench) -> None:
     for number in range(2 * LEASES_OVER_MAX):
         bench.lose(1, lease=LEASE + number)
     assert len(bench.state.over) == LEASES_OVER_MAX

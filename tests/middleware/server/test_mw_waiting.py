@@ -60,8 +60,12 @@ class Room:
         return woken
 
 
-async def test_as_many_wake_as_messages_came_first_come_first_served() -> None:
-    room = Room()
+@pytest.fixture
+async def room() -> Room:
+    return Room()
+
+
+async def test_as_many_wake_as_messages_came_first_come_first_served(room: Room) -> None:
     readers = [room.reader(client_id) for client_id in (1, 2, 3)]
     room.park(*readers)
     room.put(2)
@@ -70,8 +74,7 @@ async def test_as_many_wake_as_messages_came_first_come_first_served() -> None:
     assert room.pop_woken() == readers[2:]
 
 
-async def test_a_woken_reader_that_parks_again_keeps_its_place() -> None:
-    room = Room()
+async def test_a_woken_reader_that_parks_again_keeps_its_place(room: Room) -> None:
     first, second = room.reader(1), room.reader(2)
     room.park(first, second)
     room.put()
@@ -81,8 +84,7 @@ async def test_a_woken_reader_that_parks_again_keeps_its_place() -> None:
     assert room.pop_woken() == [first]
 
 
-async def test_a_directed_message_wakes_only_its_receiver() -> None:
-    room = Room()
+async def test_a_directed_message_wakes_only_its_receiver(room: Room) -> None:
     one, two, response = room.reader(1), room.reader(2), room.reader(2, by_context=True)
     room.park(one, two, response)
     room.put(receiver_id=2)
@@ -91,16 +93,14 @@ async def test_a_directed_message_wakes_only_its_receiver() -> None:
     assert room.pop_woken() == []
 
 
-async def test_a_message_for_anyone_wakes_nobody_who_waits_for_a_response() -> None:
-    room = Room()
+async def test_a_message_for_anyone_wakes_nobody_who_waits_for_a_response(room: Room) -> None:
     response, plain = room.reader(1, by_context=True), room.reader(2)
     room.park(response, plain)
     room.put()
     assert room.pop_woken() == [plain]
 
 
-async def test_a_reader_with_conditions_passes_the_wake_up_on() -> None:
-    room = Room()
+async def test_a_reader_with_conditions_passes_the_wake_up_on(room: Room) -> None:
     choosy, plain = room.reader(1, sender_id=9), room.reader(2)
     room.park(choosy, plain)
     room.put()
@@ -111,8 +111,7 @@ async def test_a_reader_with_conditions_passes_the_wake_up_on() -> None:
     assert room.pop_woken() == []
 
 
-async def test_a_wake_up_goes_around_the_line_once() -> None:
-    room = Room()
+async def test_a_wake_up_goes_around_the_line_once(room: Room) -> None:
     early, choosy, other = (
         room.reader(1, sender_id=8),
         room.reader(2, sender_id=9),
@@ -132,8 +131,7 @@ async def test_a_wake_up_goes_around_the_line_once() -> None:
     assert room.pop_woken() == [other]
 
 
-async def test_a_reader_that_took_another_message_passes_the_wake_up_on() -> None:
-    room = Room()
+async def test_a_reader_that_took_another_message_passes_the_wake_up_on(room: Room) -> None:
     first, second = room.reader(1), room.reader(2)
     room.park(first, second)
     room.put()
@@ -142,8 +140,7 @@ async def test_a_reader_that_took_another_message_passes_the_wake_up_on() -> Non
     assert room.pop_woken() == [second]
 
 
-async def test_a_reader_that_is_gone_passes_the_wake_up_on() -> None:
-    room = Room()
+async def test_a_reader_that_is_gone_passes_the_wake_up_on(room: Room) -> None:
     first, second = room.reader(1), room.reader(2)
     room.park(first, second)
     room.put()
@@ -152,8 +149,7 @@ async def test_a_reader_that_is_gone_passes_the_wake_up_on() -> None:
     assert room.pop_woken() == [second]
 
 
-async def test_what_comes_during_a_scan_is_not_missed() -> None:
-    room = Room()
+async def test_what_comes_during_a_scan_is_not_missed(room: Room) -> None:
     room.park(room.reader(1))
     late = room.reader(2)
     scanned_at = room.room.clock
@@ -166,8 +162,7 @@ async def test_what_comes_during_a_scan_is_not_missed() -> None:
     assert room.room.parked == 1
 
 
-async def test_what_comes_for_a_receiver_during_its_scan_is_not_missed() -> None:
-    room = Room()
+async def test_what_comes_for_a_receiver_during_its_scan_is_not_missed(room: Room) -> None:
     room.park(room.reader(1))
     response, other = room.reader(2, by_context=True), room.reader(3)
     scanned_at = room.room.clock
@@ -177,8 +172,7 @@ async def test_what_comes_for_a_receiver_during_its_scan_is_not_missed() -> None
     assert room.pop_woken() == [response]
 
 
-async def test_what_woke_others_does_not_make_everybody_scan() -> None:
-    room = Room()
+async def test_what_woke_others_does_not_make_everybody_scan(room: Room) -> None:
     room.park(room.reader(1))
     late = room.reader(2)
     scanned_at = room.room.clock
@@ -188,8 +182,7 @@ async def test_what_woke_others_does_not_make_everybody_scan() -> None:
     assert room.pop_woken() == []
 
 
-async def test_everybody_scans_again_once_others_tell() -> None:
-    room = Room()
+async def test_everybody_scans_again_once_others_tell(room: Room) -> None:
     readers = [room.reader(1), room.reader(2)]
     room.park(*readers)
     assert room.room.interest_wanted.is_set()
@@ -202,8 +195,7 @@ async def test_everybody_scans_again_once_others_tell() -> None:
     assert room.pop_woken() == []
 
 
-async def test_time_runs_out() -> None:
-    room = Room()
+async def test_time_runs_out(room: Room) -> None:
     reader = room.reader(1, wait_s=0.5)
     room.park(reader)
     async with asyncio.timeout(60):
@@ -213,13 +205,11 @@ async def test_time_runs_out() -> None:
     assert not room.room.settle_empty(reader, 0)
 
 
-async def test_a_reader_whose_time_is_up_is_not_parked() -> None:
-    room = Room()
+async def test_a_reader_whose_time_is_up_is_not_parked(room: Room) -> None:
     assert not room.room.settle_empty(room.reader(1, wait_s=0.0), 0)
 
 
-async def test_a_cancelled_reader_is_answered_empty_and_its_place_is_free() -> None:
-    room = Room()
+async def test_a_cancelled_reader_is_answered_empty_and_its_place_is_free(room: Room) -> None:
     first, second = room.reader(1), room.reader(2)
     room.park(first, second)
     assert room.room.cancel(first)
@@ -228,8 +218,7 @@ async def test_a_cancelled_reader_is_answered_empty_and_its_place_is_free() -> N
     assert room.pop_woken() == [second]
 
 
-async def test_a_reader_that_is_cancelled_while_it_scans_does_not_park() -> None:
-    room = Room()
+async def test_a_reader_that_is_cancelled_while_it_scans_does_not_park(room: Room) -> None:
     reader = room.reader(1)
     room.park(reader)
     room.put()
@@ -238,8 +227,7 @@ async def test_a_reader_that_is_cancelled_while_it_scans_does_not_park() -> None
     assert not room.room.settle_empty(reader, room.room.clock)
 
 
-async def test_readers_of_a_deleted_queue_are_told() -> None:
-    room = Room()
+async def test_readers_of_a_deleted_queue_are_told(room: Room) -> None:
     readers = [room.reader(1), room.reader(2)]
     room.park(*readers)
     room.room.queue_deleted(QUEUE)
@@ -249,8 +237,7 @@ async def test_readers_of_a_deleted_queue_are_told() -> None:
     assert room.room.parked == 0
 
 
-async def test_the_readers_of_a_connection_that_is_gone_are_forgotten() -> None:
-    room = Room()
+async def test_the_readers_of_a_connection_that_is_gone_are_forgotten(room: Room) -> None:
     gone, other = room.reader(1), room.reader(2)
     room.park(gone, other)
     room.room.drop([gone])
@@ -266,16 +253,14 @@ async def test_waiting_is_bounded() -> None:
     assert room.room.parked == 1
 
 
-async def test_a_closed_room_answers_everybody() -> None:
-    room = Room()
+async def test_a_closed_room_answers_everybody(room: Room) -> None:
     room.park(room.reader(1))
     room.room.close(failure_of(ErrorCode.SHUTTING_DOWN, "stop"))
     room.park(room.reader(2))
     assert [failure.code for _, failure in room.answered if failure] == [ErrorCode.SHUTTING_DOWN] * 2
 
 
-async def test_a_look_for_untold_messages_goes_round() -> None:
-    room = Room()
+async def test_a_look_for_untold_messages_goes_round(room: Room) -> None:
     readers = [room.reader(client_id) for client_id in (1, 2, 3)]
     room.park(*readers)
     room.room.look_again(QUEUE, 2)
@@ -286,8 +271,7 @@ async def test_a_look_for_untold_messages_goes_round() -> None:
     assert room.pop_woken() == [readers[2], readers[0]]
 
 
-async def test_queues_that_nobody_waits_for_are_forgotten() -> None:
-    room = Room()
+async def test_queues_that_nobody_waits_for_are_forgotten(room: Room) -> None:
     reader = room.reader(1)
     room.park(reader)
     assert room.room.pop_idle(0.0, 10) == []
