@@ -69,12 +69,16 @@ async def start_middleware(database_url: str) -> AsyncIterator[StartMiddleware]:
 
 
 @pytest.fixture
-async def connect(start_middleware: StartMiddleware) -> AsyncIterator[Connect]:
-    """Gives a function that opens a connection: to the middleware given, else to one that it starts."""
+async def connect(
+    request: pytest.FixtureRequest, start_middleware: StartMiddleware
+) -> AsyncIterator[Connect]:
+    """Gives a function that opens a connection: to the middleware given, else to the test's, or a new one."""
     wires: list[Wire] = []
     default: list[MiddlewareServer] = []
 
     async def open_wire(server: MiddlewareServer | None = None) -> Wire:
+        if server is None and "server" in request.fixturenames:
+            server = request.getfixturevalue("server")
         if server is None:
             if not default:
                 default.append(await start_middleware())

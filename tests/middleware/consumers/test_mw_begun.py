@@ -157,9 +157,7 @@ async def deliveries(wire: Wire, lease_ms: int, queue_id: int) -> Member:
 
 
 @pytest.mark.settings(**QUICK_SWEEPS)
-async def test_what_waits_is_kept_as_long_as_the_client_is_heard(
-    wire: Wire, connect: Connect, database_url: str
-) -> None:
+async def test_what_waits_is_kept_as_long_as_the_client_is_heard(wire: Wire, database_url: str) -> None:
     queue_id = await wire.create_queue(lease_ms=3_000)
     await put_all(wire, queue_id, b"1", b"2")
     member = await deliveries(wire, 3_000, queue_id)

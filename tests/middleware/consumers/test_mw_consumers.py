@@ -295,7 +295,7 @@ async def test_a_middleware_that_stops_gives_back_without_counting(
 
 
 async def test_a_middleware_taken_for_dead_has_its_consumers_join_again(
-    server: MiddlewareServer, wire: Wire, queue_id: int, connect: Connect, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
     member = await join(wire, queue_id)
     connection = await asyncpg.connect(database_url)

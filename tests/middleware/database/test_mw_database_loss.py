@@ -62,9 +62,7 @@ async def test_reads_and_lookups_in_flight_are_in_doubt_too(
     assert len(await wire.read_now(queue_id)) == 1
 
 
-async def test_every_connection_is_made_again(
-    connect: Connect, wire: Wire, queue_id: int, database_url: str
-) -> None:
+async def test_every_connection_is_made_again(wire: Wire, queue_id: int, database_url: str) -> None:
     await wire.put_one(queue_id)
     watcher = await asyncpg.connect(database_url)
     await end_backends(watcher, "%")
@@ -94,7 +92,7 @@ async def until_taken(wire: Wire, queue_id: int) -> None:
 
 
 async def test_without_a_database_requests_are_refused_at_once(
-    connect: Connect, wire: Wire, queue_id: int, postgres_url: str, database_url: str
+    wire: Wire, queue_id: int, postgres_url: str, database_url: str
 ) -> None:
     name = database_url.rpartition("/")[2].partition("?")[0]
     admin = await asyncpg.connect(postgres_url)

@@ -128,7 +128,7 @@ async def test_the_backends_of_a_silent_middleware_are_ended(
 
 @pytest.mark.settings(wake_sweep_s=3_600, staged_interval_s=0.02)
 async def test_staged_messages_are_placed_and_wake_readers(
-    connect: Connect, server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
+    server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
     answer = wire.read(queue_id, wait_ms=60_000)
     await until_waiting(server, 1)
@@ -146,7 +146,7 @@ async def test_staged_messages_are_placed_and_wake_readers(
 
 @pytest.mark.settings(sweep_interval_s=0.02, sweep_rows=3)
 async def test_the_messages_of_deleted_queues_are_removed(
-    connect: Connect, wire: Wire, queue_id: int, database_url: str
+    wire: Wire, queue_id: int, database_url: str
 ) -> None:
     for answer in [wire.put(queue_id) for _ in range(10)]:
         await answer
@@ -157,9 +157,7 @@ async def test_the_messages_of_deleted_queues_are_removed(
 
 
 @pytest.mark.settings(sweep_interval_s=0.02, retention_s=0.05)
-async def test_what_stays_unconfirmed_too_long_is_dead(
-    connect: Connect, wire: Wire, queue_id: int, database_url: str
-) -> None:
+async def test_what_stays_unconfirmed_too_long_is_dead(wire: Wire, queue_id: int, database_url: str) -> None:
     await wire.put_one(queue_id, body=b"dead")
     assert len(await wire.read_now(queue_id)) == 1
     connection = await asyncpg.connect(database_url)

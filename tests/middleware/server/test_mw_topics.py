@@ -105,7 +105,7 @@ async def test_a_put_at_one_middleware_wakes_subscribers_at_another(
 
 @pytest.mark.settings(wake_sweep_s=0.05, staged_interval_s=3_600, staged_idle_s=3_600)
 async def test_a_message_that_nobody_told_of_is_found(
-    connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
+    server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:
     subscription = await subscribe(wire, "t")
     waiting = wire.send(get(subscription, wait_ms=LONG_MS))
@@ -119,7 +119,7 @@ async def test_a_message_that_nobody_told_of_is_found(
 
 @pytest.mark.settings(wake_sweep_s=3_600, staged_interval_s=0.01, staged_idle_s=0.01)
 async def test_what_an_application_stages_is_placed_after_its_commit_in_order(
-    connect: Connect, server: MiddlewareServer, wire: Wire, database_url: str
+    server: MiddlewareServer, wire: Wire, database_url: str
 ) -> None:
     subscription = await subscribe(wire, "t")
     connection = await asyncpg.connect(database_url)
@@ -342,7 +342,7 @@ async def test_a_get_of_a_fenced_session_ends_its_connection(
 
 
 @pytest.mark.settings(interest_idle_s=0.05)
-async def test_idle_interest_in_a_topic_ends(connect: Connect, wire: Wire, database_url: str) -> None:
+async def test_idle_interest_in_a_topic_ends(wire: Wire, database_url: str) -> None:
     subscription = await subscribe(wire, "t")
     connection = await asyncpg.connect(database_url)
     registered = "SELECT count(*) > 0 FROM telesto.interests"

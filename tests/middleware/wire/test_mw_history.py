@@ -74,7 +74,7 @@ async def test_a_message_is_known_from_its_put_to_its_end(
 
 
 async def test_an_end_for_which_there_is_no_partition_yet_may_be_told_again(
-    connect: Connect, wire: Wire, queue_id: int, database_url: str
+    wire: Wire, queue_id: int, database_url: str
 ) -> None:
     """The database sees to it that there is one; nobody should lose a message by it when it does not."""
     await wire.put_one(queue_id, body=b"x")
