@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import asyncpg
 import pytest
@@ -176,6 +177,18 @@ def test_what_libraries_log_comes_in_the_same_form(capsys: pytest.CaptureFixture
     else:
         assert "[error    ] Task 3 was lost" in line
         assert f"pid={os.getpid()}" in line
+
+
+def test_a_line_is_written_at_once_so_that_those_of_several_processes_stay_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(sys, "stderr", Mock(write=written.append, isatty=lambda: False))
+    logs.configure("info", json=True)
+    logs.logger("test").info("from here")
+    logging.getLogger("asyncio").error("from a library")
+    assert [json.loads(line)["event"] for line in written] == ["from here", "from a library"]
+    assert all(line.endswith("}\n") for line in written)
 
 
 async def test_processes_end_with_their_parent_however_it_ends(database_url: str) -> None:
