@@ -364,7 +364,7 @@ async def test_a_put_goes_where_the_database_is(scene: Scene, isolated: Site) ->
 
 async def test_a_waiting_read_goes_where_the_database_is(scene: Scene) -> None:
     read = asyncio.create_task(scene.client.retrieve_message(scene.queue_id))
-    await scene.until(lambda: one_waits(scene.first))
+    await until(lambda: one_waits(scene.first))
     scene.first.back.refusing = True
     scene.first.back.cut()
     await scene.observer.put_message(scene.queue_id, b"once")
