@@ -133,14 +133,8 @@ def test_the_command_line_changes_a_setting_of_all_cases_and_chooses_some(file: 
         (GOOD.replace('"put"', '"mix"'), ["mix needs at least 9 clients"]),
         (GOOD.replace('"put"', '"drain"'), ["drain needs a backlog"]),
         (GOOD.replace('"put"', '"fan-out"'), ["subscribers (8) must not exceed clients (1)"]),
-        (
-            GOOD.replace('"put"', '"fan-out"\nsubscribers = 1'),
-            ["fan-out needs a backlog"],
-        ),
-        (
-            GOOD.replace('"put"', '"consume"\nconsumers = 1'),
-            ["consume needs a backlog"],
-        ),
+        (GOOD.replace('"put"', '"fan-out"\nsubscribers = 1'), ["fan-out needs a backlog"]),
+        (GOOD.replace('"put"', '"consume"\nconsumers = 1'), ["consume needs a backlog"]),
         (GOOD.replace('"put"', '"idle"\nloop = "open"\nrate = 5'), ["idle sends nothing"]),
         (
             GOOD.replace('"put"', '"read"\nbacklog = 1\nbare_batch = 5'),
