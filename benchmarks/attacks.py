@@ -29,7 +29,7 @@ from typing import Any, Final
 from telesto.benchmarks.tiers.machine import describe_machine
 from telesto.benchmarks.tiers.service import HOST, running_database, running_middlewares
 from telesto.benchmarks.tiers.usage import cpu_seconds
-from telesto.client.aio import AsyncTelestoClient
+from telesto.client.aio.client import AsyncTelestoClient
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
 

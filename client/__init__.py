@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from telesto.client.blocking import TelestoClient
-from telesto.client.blocking_consumer import Consumer, LeasedMessage
+from telesto.client.blocking.client import TelestoClient
+from telesto.client.blocking.consumer import Consumer, LeasedMessage
+from telesto.client.blocking.queue import Queue
+from telesto.client.blocking.topic import SubscribedTopics, Topic
 from telesto.client.errors import (
     AddressError,
     CallInterruptedBySignalError,
@@ -34,13 +36,12 @@ from telesto.client.models import (
     NewTopicMessage,
     Origin,
     PutResult,
-    Queue,
     QueueStatistics,
     RecoveredPut,
     Subscription,
-    Topic,
     TopicMessage,
     TopicPutResult,
+    TopicStatistics,
 )
 from telesto.client.options import ClientOptions
 from telesto.client.queue_settings import QueueSettings
@@ -58,8 +59,10 @@ from telesto.protocol.packets import (
 )
 
 if TYPE_CHECKING:
-    from telesto.client.aio import AsyncTelestoClient
-    from telesto.client.aio_consumer import AsyncConsumer, AsyncLeasedMessage
+    from telesto.client.aio.client import AsyncTelestoClient
+    from telesto.client.aio.consumer import AsyncConsumer, AsyncLeasedMessage
+    from telesto.client.aio.queue import AsyncQueue
+    from telesto.client.aio.topic import AsyncSubscribedTopics, AsyncTopic
 
 __all__ = [
     "PROTOCOL_MAJOR",
@@ -68,7 +71,10 @@ __all__ = [
     "AddressError",
     "AsyncConsumer",
     "AsyncLeasedMessage",
+    "AsyncQueue",
+    "AsyncSubscribedTopics",
     "AsyncTelestoClient",
+    "AsyncTopic",
     "CallInterruptedBySignalError",
     "ClientClosedError",
     "ClientInterruptedError",
@@ -104,6 +110,7 @@ __all__ = [
     "StateInUseError",
     "StateMismatchError",
     "StateWriteError",
+    "SubscribedTopics",
     "Subscription",
     "SubscriptionState",
     "TelestoClient",
@@ -111,19 +118,27 @@ __all__ = [
     "Topic",
     "TopicMessage",
     "TopicPutResult",
+    "TopicStatistics",
     "TriesExhaustedError",
 ]
 __all__ += _service_errors.__all__
 
 
+#: The module of each name of the asyncio client.
+_ASYNC = {
+    "AsyncConsumer": "consumer",
+    "AsyncLeasedMessage": "consumer",
+    "AsyncQueue": "queue",
+    "AsyncSubscribedTopics": "topic",
+    "AsyncTelestoClient": "client",
+    "AsyncTopic": "topic",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Imports the asyncio client when it is asked for; asyncio takes as long to import as all the rest."""
-    if name == "AsyncTelestoClient":
-        from telesto.client.aio import AsyncTelestoClient
+    if name in _ASYNC:
+        from importlib import import_module
 
-        return AsyncTelestoClient
-    if name in ("AsyncConsumer", "AsyncLeasedMessage"):
-        from telesto.client import aio_consumer
-
-        return getattr(aio_consumer, name)
+        return getattr(import_module(f"telesto.client.aio.{_ASYNC[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

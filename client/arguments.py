@@ -7,7 +7,8 @@ import inspect
 import math
 import signal
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from telesto.client.models import UNCHANGED, NewMessage
@@ -51,18 +52,40 @@ def check_body(body: object) -> bytes:
 
 
 def check_id(name: str, value: object) -> int:
-    """Returns the id of a queue or client."""
+    """Returns the id of a queue, client or message."""
     if type(value) is int and 0 < value <= _ID_MAX:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         attribute = name.removesuffix("s")
         hint = f"; pass its {attribute}" if hasattr(value, attribute) else ""
-        if isinstance(value, str) and attribute == "queue_id":
-            hint = f"; get_queue_by_name({value!r:.40}) finds a queue's id"
         raise TypeError(f"{name} must be an int, not {type(value).__name__}{hint}")
     if not 0 < value <= _ID_MAX:
         raise InvalidParameterError(f"{name} must be an id above 0, not {_shown(value)}")
     return int(value)
+
+
+def check_queue(name: str, value: object) -> int:
+    """Returns the id of a queue that may be given by other means as well."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a queue, its name or its id, not {type(value).__name__}")
+    return check_id(name, value)
+
+
+def check_queues(queues: object) -> list[Any]:
+    """Returns the queues of one put: at least one."""
+    if isinstance(queues, (int, str)) or not isinstance(queues, Iterable):
+        raise TypeError(f"queues must be a list of queues, not {type(queues).__name__}")
+    given = list(queues)
+    if not given:
+        raise InvalidParameterError("queues must name at least one queue")
+    return given
+
+
+def check_each_once(queue_ids: list[int]) -> list[int]:
+    """Returns the ids of the queues of one put, each of which takes the message once."""
+    if len(set(queue_ids)) != len(queue_ids):
+        raise InvalidParameterError(f"queues must name each queue once, not these ids: {queue_ids}")
+    return queue_ids
 
 
 def check_optional_id(name: str, value: object) -> int:
@@ -94,6 +117,11 @@ def check_key(name: str, value: object) -> str:
     if found := control_character(value):
         raise InvalidParameterError(f"{name} must have no control characters, as {found}: {value!a}")
     return value
+
+
+def time_left(until: float) -> float | None:
+    """Returns how long it is until a time of the monotonic clock, in seconds; None for ever."""
+    return None if until == math.inf else max(0.0, until - time.monotonic())
 
 
 def check_topic(topic: object) -> str:
@@ -371,16 +399,4 @@ def check_letter_ids(message_ids: Collection[int] | None) -> list[int]:
     checked = [check_id("message_ids", message_id) for message_id in message_ids]
     if not checked:
         raise InvalidParameterError("message_ids must name at least one message; None stands for all")
-    return checked
-
-
-def check_queue_ids(queue_ids: Sequence[int]) -> list[int]:
-    """Returns the queues of one put: at least one, each once."""
-    if isinstance(queue_ids, (int, str)) or not isinstance(queue_ids, Iterable):
-        raise TypeError(f"queue_ids must be a list of ids, not {type(queue_ids).__name__}")
-    checked = [check_id("queue_ids", queue_id) for queue_id in queue_ids]
-    if not checked:
-        raise InvalidParameterError("queue_ids must name at least one queue")
-    if len(set(checked)) != len(checked):
-        raise InvalidParameterError(f"queue_ids must name each queue once: {checked}")
     return checked

@@ -45,19 +45,6 @@ class LeaseId(NamedTuple):
 
 
 @dataclass(slots=True)
-class Queue:
-    """A queue.
-
-    Attributes:
-        queue_id: identifies the queue; never used again after the queue is deleted.
-        name: its unique name.
-    """
-
-    queue_id: int
-    name: str
-
-
-@dataclass(slots=True)
 class Origin:
     """Where a dead letter that went on to a dead letter queue comes from.
 
@@ -234,8 +221,8 @@ class TopicPutResult:
 
 
 @dataclass(slots=True)
-class Topic:
-    """A topic as it is listed.
+class TopicStatistics:
+    """Figures of a topic.
 
     Attributes:
         topic_id: identifies the topic.

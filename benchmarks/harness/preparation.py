@@ -246,7 +246,7 @@ async def _subscribe(participants: Sequence[Participant], urls: Sequence[str]) -
         if each.role in ("subscriber", "away"):
             async with AsyncTelestoClient(urls[each.number % len(urls)]) as client:
                 await client.connect(name=each.name, existing="use")
-                subscriptions[each.number] = await client.subscribe(str(each.destination))
+                subscriptions[each.number] = await client.topic(str(each.destination)).subscribe()
     return subscriptions
 
 
@@ -259,7 +259,7 @@ async def _fill(
     for queue_id, count in zip(queue_ids, _shares(settings.backlog, len(queue_ids)), strict=True):
         identities: list[int] = []
         # Messages are made as they are sent: all of them may not fit into memory.
-        for result in await client.put_many(queue_id, _messages(bodies, count, settings, identities)):
+        for result in await client.queue(queue_id).put_many(_messages(bodies, count, settings, identities)):
             if result.error is not None:
                 raise result.error
         backlogs[queue_id] = np.array(identities, np.uint64)
@@ -290,7 +290,7 @@ async def _publish_backlogs(
         made = [bodies.next(0.0, 0) for _ in range(count)]
         for start in range(0, count, PUBLISHING_AT_ONCE):
             some = made[start : start + PUBLISHING_AT_ONCE]
-            await asyncio.gather(*(client.put(topic, body) for _, body in some))
+            await asyncio.gather(*(client.topic(topic).put(body) for _, body in some))
         backlogs[topic] = np.array([identity for identity, _ in made], np.uint64)
     return backlogs
 

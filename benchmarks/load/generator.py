@@ -50,7 +50,7 @@ class BlockingClient:
 
     async def retrieve_messages(self, queue_id: int, *, max_messages: int, timeout: float) -> list[Message]:  # noqa: ASYNC109 - the service does the waiting
         """Take messages; return none if none came in time."""
-        return self._client.retrieve_messages(queue_id, max_messages=max_messages, timeout=timeout)
+        return self._client.queue(queue_id).get_many(max_messages=max_messages, timeout=timeout)
 
     async def close(self) -> None:
         """Confirm the messages taken, and disconnect."""

@@ -48,8 +48,8 @@ class Reader(ClientType):
         drains = slot.settings.workload == "drain"
         wait_s = 0.0 if drains else slot.wait_s()
         try:
-            messages = await slot.client.retrieve_messages(
-                slot.queue_id, max_messages=slot.settings.read_batch, timeout=wait_s
+            messages = await slot.client.queue(slot.queue_id).get_many(
+                max_messages=slot.settings.read_batch, timeout=wait_s
             )
         except TelestoError as error:
             await slot.failed(Operation.TAKE, error)
@@ -159,7 +159,7 @@ class Publisher(ClientType):
         identity, body = slot.body(intended)
         sent = time.monotonic()
         try:
-            await slot.client.put(slot.topic, body)
+            await slot.client.topic(slot.topic).put(body)
         except TelestoError as error:
             await slot.failed(Operation.PUBLISH, error, identity)
         else:
@@ -174,8 +174,8 @@ class Subscriber(ClientType):
         slot = self._slot
         sent = time.monotonic()
         try:
-            messages = await slot.client.get_messages(
-                slot.topic, max_messages=slot.settings.fetch_batch, timeout=slot.wait_s()
+            messages = await slot.client.topic(slot.topic).get_many(
+                max_messages=slot.settings.fetch_batch, timeout=slot.wait_s()
             )
         except TelestoError as error:
             await slot.failed(Operation.GET, error)
@@ -198,7 +198,7 @@ class Consumer(ClientType):
         sent = time.monotonic()
         try:
             if self._consumer is None:
-                self._consumer = slot.client.consume(slot.queue_id, credit=slot.settings.credit)
+                self._consumer = slot.client.queue(slot.queue_id).consume(credit=slot.settings.credit)
             leased = await self._consumer.get(timeout=slot.wait_s())
         except TelestoError as error:
             await slot.failed(Operation.DELIVERY, error)

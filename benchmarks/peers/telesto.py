@@ -101,7 +101,7 @@ class TelestoPeer(Peer):
         return {
             "delivery": "once; one middleware with its default settings",
             "put": f"AsyncTelestoClient.{put}",
-            "consume": f"client.consume, credit {TAKEN_AT_ONCE}, acknowledged without waiting for the answer",
+            "consume": f"queue.consume, credit {TAKEN_AT_ONCE}, acknowledged without waiting for the answer",
             **await described(self.server.database.url),
         }
 
@@ -125,13 +125,13 @@ class TelestoClientOfPeer:
         if len(bodies) == 1:
             await self._client.put_message(self._queue_id, bodies[0])
             return
-        for result in await self._client.put_many(self._queue_id, bodies):
+        for result in await self._client.queue(self._queue_id).put_many(bodies):
             if result.error is not None:
                 raise result.error
 
     async def consume(self, sink: Sink, stop: asyncio.Event) -> None:
         """Take and acknowledge messages until told to stop."""
-        async with self._client.consume(self._queue_id, credit=TAKEN_AT_ONCE) as consumer:
+        async with self._client.queue(self._queue_id).consume(credit=TAKEN_AT_ONCE) as consumer:
             while not stop.is_set():
                 leased = await consumer.get(WAIT_S)
                 if leased is None:

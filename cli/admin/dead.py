@@ -10,7 +10,7 @@ from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName,
 from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
-    from telesto.client import DeadLetter, TelestoClient
+    from telesto.client import DeadLetter, Queue
 
 PREVIEW_LENGTH_MAX = 60
 LIMIT = 20
@@ -41,7 +41,7 @@ def list_letters(
 
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
-        letters = list(islice(client.dead_letters(found.queue_id), limit))
+        letters = list(islice(found.dead_letters(), limit))
     if as_json:
         for letter in letters:
             output.print_json(_as_dict(letter))
@@ -77,7 +77,7 @@ def show(
     from telesto.cli.messages.message_lines import preview
 
     with connected(url, client_name) as client:
-        letter = _find(client, find_queue(client, queue).queue_id, queue, message_id)
+        letter = _find(find_queue(client, queue), message_id)
     if as_json:
         output.print_json(_as_dict(letter))
         return
@@ -113,7 +113,7 @@ def redrive(
     _check_which(message_ids, all_letters)
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
-        count = client.redrive(found.queue_id, message_ids or None)
+        count = found.redrive(message_ids or None)
     if as_json:
         output.print_json({"queue_id": found.queue_id, "redriven": count})
     else:
@@ -138,7 +138,7 @@ def delete(
         found = find_queue(client, queue)
         which = "all dead letters" if all_letters else _letters(len(message_ids or ()))
         ask(yes, f"Delete {which} of the queue {queue}?")
-        count = client.delete_dead_letters(found.queue_id, message_ids or None)
+        count = found.delete_dead_letters(message_ids or None)
     if as_json:
         output.print_json({"queue_id": found.queue_id, "deleted": count})
     else:
@@ -152,15 +152,15 @@ def _check_which(message_ids: list[int] | None, all_letters: bool) -> None:
         raise usage_error("give the ids of dead letters, or --all")
 
 
-def _find(client: TelestoClient, queue_id: int, queue: str, message_id: int) -> DeadLetter:
+def _find(queue: Queue, message_id: int) -> DeadLetter:
     from telesto.cli.terminal.exit_codes import ExitCode
     from telesto.cli.terminal.failures import CommandError
 
-    for letter in client.dead_letters(queue_id, after_message_id=message_id - 1):
+    for letter in queue.dead_letters(after_message_id=message_id - 1):
         if letter.message.message_id == message_id:
             return letter
         break
-    raise CommandError(f"{queue} has no dead letter {message_id}", ExitCode.REFUSED)
+    raise CommandError(f"{queue.name} has no dead letter {message_id}", ExitCode.REFUSED)
 
 
 def _as_dict(letter: DeadLetter) -> dict[str, object]:

@@ -90,8 +90,8 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
 
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        statistics = client.queue_statistics(queue.queue_id)
-        settings = client.queue_settings(queue.queue_id)
+        statistics = queue.statistics()
+        settings = queue.settings()
         dead_letter_queue = _name(client, settings.dead_letter_queue)
     if as_json:
         output.print_json(
@@ -140,8 +140,8 @@ def update(
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        client.update_queue(queue.queue_id, **_with_queue_ids(client, settings))
-        changed = client.queue_settings(queue.queue_id)
+        queue.update(**_with_queue_ids(client, settings))
+        changed = queue.settings()
         dead_letters = _name(client, changed.dead_letter_queue)
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(changed, dead_letters)})
@@ -176,7 +176,7 @@ def purge(
     """Remove all waiting messages from a queue; the queue stays."""
     question = "Remove {messages} from the queue {name}?"
     with _after_asking(yes, question, name, url, client_name) as (client, queue_id):
-        removed = client.purge_queue(queue_id)
+        removed = client.queue(queue_id).purge()
     if as_json:
         output.print_json({"queue_id": queue_id, "name": name, "removed": removed})
     else:
@@ -202,7 +202,7 @@ def _depth(client: TelestoClient, queue: Queue) -> int:
     from telesto.client import QueueNotExistingError
 
     try:
-        return client.queue_statistics(queue.queue_id).depth
+        return queue.statistics().depth
     except QueueNotExistingError:
         return 0
 

@@ -21,7 +21,7 @@ def produce(url: str, name: str, queue_id: int, text: Path, share: int, shares: 
         client.connect(name=name)
         wait_for_start(client.client_id)
         while group := list(islice(bodies, GROUP_MESSAGES)):
-            for result in client.put_many(queue_id, group):
+            for result in client.queue(queue_id).put_many(group):
                 if result.error is not None:
                     raise result.error
         client.delete_client()

@@ -23,7 +23,7 @@ def read(url: str, name: str, queue_id: int, records: Path) -> None:
         client.connect(name=name)
         wait_for_start(client.client_id)
         while True:
-            messages = client.retrieve_messages(queue_id, max_messages=BATCH_MESSAGES)
+            messages = client.queue(queue_id).get_many(max_messages=BATCH_MESSAGES)
             lines = [message for message in messages if message.receiver_id is None]
             _write_records(file, lines)
             if len(lines) < len(messages):

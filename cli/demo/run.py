@@ -102,7 +102,7 @@ def _queue(url: str) -> Iterator[tuple[TelestoClient, int]]:
         try:
             yield client, queue.queue_id
         finally:
-            client.delete_queue(queue.queue_id)
+            queue.delete()
             client.delete_client()
 
 

@@ -33,7 +33,7 @@ def browse(
 
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
-        messages = list(islice(client.read_messages(found.queue_id), limit))
+        messages = list(islice(found.browse(), limit))
     if as_json:
         for message in messages:
             output.write(as_json_line(message))

@@ -51,8 +51,8 @@ def consume_by_commands(plan: ExecPlan) -> ExitCode:
     have ended.
     """
     with connected(plan.url, plan.client_name) as client:
-        queue_id = find_queue(client, plan.queue).queue_id
-        with client.consume(queue_id, credit=plan.credit, keep_alive=True) as consumer:
+        queue = find_queue(client, plan.queue)
+        with queue.consume(credit=plan.credit, keep_alive=True) as consumer:
             running = Running(consumer, plan)
             running.run()
     report_lost(consumer)

@@ -37,9 +37,9 @@ def consume_by_printing(plan: PrintPlan) -> ExitCode:
     Raises OutputClosedError if the reader of the output goes away.
     """
     with connected(plan.url, plan.client_name) as client:
-        queue_id = find_queue(client, plan.queue).queue_id
+        queue = find_queue(client, plan.queue)
         credit = plan.credit if plan.count is None else min(plan.credit or CREDIT_MOST, plan.count)
-        with client.consume(queue_id, credit=credit, keep_alive=True) as consumer:
+        with queue.consume(credit=credit, keep_alive=True) as consumer:
             written = Printing(consumer, plan).run()
     report_lost(consumer)
     return exit_code(written, plan.queue)

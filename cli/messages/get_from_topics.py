@@ -23,9 +23,10 @@ def get_from_topics(
         connected(url, client_name, ClientOptions(auto_confirm=False)) as client,
         explained_subscription(client, topic),
     ):
+        source = client.subscribed_topics if topic is None else client.topic(topic)
 
         def read(count: int, timeout: float | None) -> list[TopicMessage]:
-            return client.get_messages(topic, max_messages=count, timeout=timeout)
+            return source.get_many(count, timeout=timeout)
 
         to_line = _as_json_line if as_json else as_raw_line
         written = Taking(client, read, to_line, plan).run()

@@ -35,11 +35,11 @@ def get_messages(plan: GetPlan) -> ExitCode:
     Raises OutputClosedError if the reader of the output goes away.
     """
     with connected(plan.url, plan.client_name, ClientOptions(auto_confirm=False)) as client:
-        queue_id = find_queue(client, plan.queue).queue_id
+        queue = find_queue(client, plan.queue)
 
         def read(count: int, timeout: float | None) -> list[Message]:
-            return client.retrieve_messages(
-                queue_id, sender_id=plan.sender_id, mode=plan.mode, timeout=timeout, max_messages=count
+            return queue.get_many(
+                sender_id=plan.sender_id, mode=plan.mode, timeout=timeout, max_messages=count
             )
 
         to_line = as_json_line if plan.as_json else as_raw_line

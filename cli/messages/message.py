@@ -55,8 +55,8 @@ def show(
     from telesto.cli.common.connection import connected, find_queue
 
     with connected(url, client_name) as client:
-        queue_id = None if queue is None else find_queue(client, queue).queue_id
-        records = client.message_history(message_id, queue_id).records
+        found = None if queue is None else find_queue(client, queue)
+        records = client.message_history(message_id, found).records
     for index, record in enumerate(records):
         if as_json:
             output.print_json({"message_id": message_id, **_as_dict(record)})

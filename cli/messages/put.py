@@ -96,7 +96,7 @@ def put(
             found = find_queue(client, queue)
 
             def put_bodies(bodies: list[bytes]) -> list[PutResult]:
-                return client.put_many(found.queue_id, [replace(message, body=body) for body in bodies])
+                return found.put_many([replace(message, body=body) for body in bodies])
 
             put_lines(Destination(found.name, {"queue_id": found.queue_id}, put_bodies), source, as_json)
         return
@@ -109,7 +109,7 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
     from telesto.cli.terminal import output
 
     result = client.put_messages(
-        [queue.queue_id],
+        [queue],
         message.body,
         priority=message.priority,
         receiver_id=message.receiver_id,

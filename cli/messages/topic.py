@@ -13,7 +13,7 @@ from telesto.cli.messages.put import Body, File, Lines
 from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
-    from telesto.client import Subscription, Topic
+    from telesto.client import Subscription, TopicStatistics
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic, 1 to 1,024 characters.")]
 OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
@@ -59,7 +59,7 @@ def subscribe(
     require_name(url, client_name)
     with connected(url, client_name) as client:
         try:
-            subscription_id = client.subscribe(topic, max_behind=max_behind, max_age=max_age, drop=drop)
+            subscription_id = client.topic(topic).subscribe(max_behind=max_behind, max_age=max_age, drop=drop)
         except AlreadySubscribedError as error:
             raise CommandError(f"{client.name} already subscribes to {topic!r}", ExitCode.REFUSED) from error
     if as_json:
@@ -77,7 +77,7 @@ def unsubscribe(
 
     require_name(url, client_name)
     with connected(url, client_name) as client, explained_subscription(client, topic):
-        client.unsubscribe(topic)
+        client.topic(topic).unsubscribe()
     if as_json:
         output.print_json({"topic": topic})
     else:
@@ -115,13 +115,13 @@ def put(
             raise usage_error("--sequence numbers one message; --lines puts many")
         with inputs.opened(lines) as source, connected(url, client_name) as client:
             destination = Destination(
-                topic, {"topic": topic}, lambda bodies: client.put_to_topic(topic, bodies)
+                topic, {"topic": topic}, lambda bodies: client.topic(topic).put_many(bodies)
             )
             put_lines(destination, source, as_json)
         return
     content = inputs.read_body(body, file)
     with connected(url, client_name) as client:
-        result = client.put_to_topic(topic, [NewTopicMessage(content, sequence)])[0]
+        result = client.topic(topic).put_many([NewTopicMessage(content, sequence)])[0]
         if result.error is not None:
             raise result.error
     if as_json:
@@ -193,7 +193,7 @@ def delete(
 
     with connected(url, client_name) as client:
         try:
-            client.delete_topic(topic)
+            client.topic(topic).delete()
         except TopicNotExistingError as error:
             raise CommandError(f"there is no topic {topic!r}", ExitCode.REFUSED) from error
         except TopicInUseError as error:
@@ -206,7 +206,7 @@ def delete(
         output.print_line(f"deleted the topic {topic}")
 
 
-def _print_topics(topics: list[Topic], as_json: bool) -> None:
+def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
     if as_json:
         for topic in topics:
             fields = asdict(topic)

@@ -36,7 +36,7 @@ class ConsumerState:
     """A consumer.
 
     Attributes:
-        queue_id: the queue.
+        queue_id: the queue; 0 before it is joined.
         credit_messages, credit_bytes: what it may have at a time.
         paced: its credit follows the pace of the application.
         given: how many messages the application was given.
@@ -65,13 +65,12 @@ class ConsumerState:
 
     def __init__(
         self,
-        queue_id: int,
         credit_messages: int | None,
         credit_bytes: int,
         keep_alive: bool,
         ack_in_database: bool = False,
     ) -> None:
-        self.queue_id = arguments.check_id("queue_id", queue_id)
+        self.queue_id = 0
         self.paced = credit_messages is None
         self.credit_messages = (
             CREDIT_LEAST if credit_messages is None else arguments.check_count("credit", credit_messages)
@@ -100,6 +99,14 @@ class ConsumerState:
         self.begun_at = -math.inf
         self.touch_at = math.inf
         self.joining: JoinCall | None = None
+
+    def anew(self) -> ConsumerState:
+        """Returns one with the same settings, which counts on."""
+        credit = None if self.paced else self.credit_messages
+        state = ConsumerState(credit, self.credit_bytes, self.keep_alive, self.ack_in_database)
+        state.buffer.by_partition = self.buffer.by_partition
+        state.joins, state.lost, state.slowed = self.joins, self.lost, self.slowed
+        return state
 
     def join_packet(self) -> packets.JoinQueue:
         """The request that makes it a member, to be sent now."""

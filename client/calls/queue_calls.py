@@ -6,7 +6,7 @@ A call knows nothing of connections and sessions; the session keeps its notes ab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,7 +21,6 @@ from telesto.client.models import (
     MessageRecord,
     Origin,
     PutResult,
-    Queue,
     QueueStatistics,
     utc,
 )
@@ -230,7 +229,7 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
 
     def __init__(
         self,
-        queue_ids: Sequence[int],
+        queue_ids: list[int],
         body: object,
         priority: int,
         receiver_id: int | None,
@@ -240,7 +239,7 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         expires: float | None = None,
         partition_key: str | None = None,
     ) -> None:
-        self.queue_ids = arguments.check_queue_ids(queue_ids)
+        self.queue_ids = arguments.check_each_once(queue_ids)
         self.message = arguments.new_message(
             body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
         )
@@ -447,7 +446,7 @@ def delivered(message: packets.Message, lease: LeaseId) -> Message:
     return pushed
 
 
-class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
+class CreateQueueCall(Call[packets.Queue], request=packets.CreateQueue):
     """Creates a queue."""
 
     def __init__(self, name: str, **settings: object) -> None:
@@ -458,10 +457,10 @@ class CreateQueueCall(Call[Queue], request=packets.CreateQueue):
         """Encodes the request."""
         return packets.CreateQueue(number, confirmed, self.name, self.settings).encode(packet_id)
 
-    def result(self) -> Queue:
-        """Returns the new queue."""
+    def result(self) -> packets.Queue:
+        """Returns the new queue's id and name."""
         queue: packets.Queue = self.response.queue
-        return Queue(queue.queue_id, queue.name)
+        return queue
 
     def recorded(self, results: list[ElementResult]) -> Packet:
         """Makes the response."""
@@ -550,7 +549,7 @@ class DeleteClientCall(Call[None], request=packets.DeleteClient):
         """Returns nothing."""
 
 
-class GetQueueIdCall(Call[Queue], request=packets.GetQueueId):
+class GetQueueIdCall(Call[int], request=packets.GetQueueId):
     """Finds a queue by its name."""
 
     def __init__(self, name: str) -> None:
@@ -560,12 +559,13 @@ class GetQueueIdCall(Call[Queue], request=packets.GetQueueId):
         """Encodes the request."""
         return packets.GetQueueId(self.name).encode(packet_id)
 
-    def result(self) -> Queue:
-        """Returns the queue."""
-        return Queue(self.response.queue_id, self.name)
+    def result(self) -> int:
+        """Returns the queue's id."""
+        queue_id: int = self.response.queue_id
+        return queue_id
 
 
-class GetQueueNameCall(Call[Queue], request=packets.GetQueueName):
+class GetQueueNameCall(Call[str], request=packets.GetQueueName):
     """Finds a queue by its id."""
 
     def __init__(self, queue_id: int) -> None:
@@ -575,21 +575,22 @@ class GetQueueNameCall(Call[Queue], request=packets.GetQueueName):
         """Encodes the request."""
         return packets.GetQueueName(self.queue_id).encode(packet_id)
 
-    def result(self) -> Queue:
-        """Returns the queue."""
-        return Queue(self.queue_id, self.response.queue_name)
+    def result(self) -> str:
+        """Returns the queue's name."""
+        name: str = self.response.queue_name
+        return name
 
 
-class QueuesCall(Call[tuple[list[Queue], bool]]):
+class QueuesCall(Call[tuple[list[packets.Queue], bool]]):
     """Asks for a page of queues; returns it and whether there is more."""
 
     def __init__(self, after_queue_id: int, limit: int) -> None:
         self.after_queue_id = after_queue_id
         self.limit = limit
 
-    def result(self) -> tuple[list[Queue], bool]:
+    def result(self) -> tuple[list[packets.Queue], bool]:
         """Returns the page and whether there is more."""
-        queues = [Queue(queue.queue_id, queue.name) for queue in self.response.queues]
+        queues: list[packets.Queue] = self.response.queues
         return queues, bool(queues) and self.response.more
 
 

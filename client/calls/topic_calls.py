@@ -7,7 +7,7 @@ from typing import Any
 from telesto.client import arguments
 from telesto.client.calls.positions import Positions
 from telesto.client.calls.queue_calls import Call, ResultT
-from telesto.client.models import Subscription, Topic, TopicMessage, TopicPutResult
+from telesto.client.models import Subscription, TopicMessage, TopicPutResult, TopicStatistics
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode, TelestoError
 from telesto.protocol.packets import ElementResult, Packet
@@ -196,7 +196,7 @@ class GetCall(Call[list[TopicMessage]], request=packets.GetFromTopics):
         ]
 
 
-class TopicsCall(Call[tuple[list[Topic], bool]], request=packets.ListTopics):
+class TopicsCall(Call[tuple[list[TopicStatistics], bool]], request=packets.ListTopics):
     """Asks for a page of topics; returns it and whether there is more."""
 
     def __init__(self, after_topic_id: int, limit: int) -> None:
@@ -207,10 +207,13 @@ class TopicsCall(Call[tuple[list[Topic], bool]], request=packets.ListTopics):
         """Encodes the request."""
         return packets.ListTopics(self.after_topic_id, self.limit).encode(packet_id)
 
-    def result(self) -> tuple[list[Topic], bool]:
+    def result(self) -> tuple[list[TopicStatistics], bool]:
         """Returns the page and whether there is more."""
         rows: list[packets.TopicFigures] = self.response.topics
-        found = [Topic(row.topic_id, row.topic, row.last_number, row.subscribers, row.depth) for row in rows]
+        found = [
+            TopicStatistics(row.topic_id, row.topic, row.last_number, row.subscribers, row.depth)
+            for row in rows
+        ]
         return found, bool(found) and self.response.more
 
 

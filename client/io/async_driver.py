@@ -34,10 +34,12 @@ class AsyncDriver:
 
     Attributes:
         session: the session.
+        options: the client's bounds and times.
     """
 
     def __init__(self, session: Session, options: ClientOptions, state_dir: StateDir | None) -> None:
         self.session = session
+        self.options = options
         self._connect_timeout = options.connect_timeout
         self._state_writer: StateWriter | None = None
         if isinstance(session, DurableSession) and state_dir is not None:

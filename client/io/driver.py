@@ -64,6 +64,7 @@ class Driver:
     Attributes:
         inner_lock: the lock, for the background thread, whose thread no signal's handler interrupts.
         session: the session.
+        options: the client's bounds and times.
         sock: the connection in use; None without one.
         driven_by: which thread waits for the socket, or connects; 0 for none.
         waiting: it waits for the socket.
@@ -74,6 +75,7 @@ class Driver:
         # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
         self.inner_lock = threading.RLock()
         self.session = session
+        self.options = options
         self.sock: socket.socket | None = None
         self.driven_by = 0
         self.changes = 0

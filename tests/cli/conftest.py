@@ -66,7 +66,7 @@ def put(client: TelestoClient, queue: str) -> Callable[..., None]:
     queue_id = client.get_queue_by_name(queue).queue_id
 
     def put(*bodies: bytes) -> None:
-        assert all(result.error is None for result in client.put_many(queue_id, bodies))
+        assert all(result.error is None for result in client.queue(queue_id).put_many(bodies))
 
     return put
 
@@ -75,7 +75,7 @@ def put(client: TelestoClient, queue: str) -> Callable[..., None]:
 def depth(client: TelestoClient, queue: str) -> Callable[[], int]:
     """How many messages wait in the queue."""
     queue_id = client.get_queue_by_name(queue).queue_id
-    return lambda: client.queue_statistics(queue_id).depth
+    return lambda: client.queue(queue_id).statistics().depth
 
 
 def _execute(url: str, statement: str) -> None:

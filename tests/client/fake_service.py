@@ -675,6 +675,7 @@ class FakeConnection:
         return packets.ListDeadLettersResponse([], False)
 
     def _on_redrive_dead_letters(self, _: int, packet: packets.RedriveDeadLetters) -> packets.Packet:
+        self._queue(packet.queue_id)
         self._record(packet, [packets.ElementResult(0, None)])
         return packets.RedriveDeadLettersResponse(0)
 

@@ -15,7 +15,13 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from telesto.client import AsyncTelestoClient, ClientOptions, TelestoClient
+from telesto.client import (
+    AsyncQueue,
+    AsyncSubscribedTopics,
+    AsyncTelestoClient,
+    ClientOptions,
+    TelestoClient,
+)
 
 Open = Callable[..., Any]
 #: No call of a test takes longer.
@@ -44,22 +50,23 @@ class LoopThread:
 
 
 class Blocked:
-    """An asyncio client whose methods block."""
+    """An asyncio client, or a queue or topic of it, whose methods block."""
 
-    def __init__(self, thread: LoopThread, client: AsyncTelestoClient) -> None:
+    def __init__(self, thread: LoopThread, client: Any) -> None:
         self._thread = thread
         self.client = client
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.client, name)
         if not inspect.ismethod(attribute):
-            return attribute
+            return self._blocking(attribute)
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            result = attribute(*args, **kwargs)
+            given = {name: inner(value) for name, value in kwargs.items()}
+            result = attribute(*map(inner, args), **given)
             if inspect.isasyncgen(result):
                 return self._iterate(result)
-            return self._thread.run(result)
+            return self._blocking(self._thread.run(result) if inspect.isawaitable(result) else result)
 
         return method
 
@@ -69,20 +76,35 @@ class Blocked:
     def __exit__(self, *error: Any) -> None:
         self._thread.run(self.client.__aexit__(*error))
 
-    def serve_requests(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blocked) and bool(self.client == other.client)
+
+    def __hash__(self) -> int:
+        return hash(self.client)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._iterate(aiter(self.client))
+
+    def _blocking(self, value: Any) -> Any:
+        """What blocks instead of a queue or topic of the asyncio client."""
+        if isinstance(value, (AsyncQueue, AsyncSubscribedTopics)):
+            return Blocked(self._thread, value)
+        return [self._blocking(each) for each in value] if isinstance(value, list) else value
+
+    def serve_requests(self, handler: Callable[[Any], Any], **options: Any) -> None:
         async def handle(message: Any) -> Any:
             return await asyncio.to_thread(handler, message)
 
-        self._thread.run(self.client.serve_requests(queue_id, handle, **options))
+        self._thread.run(self.client.serve_requests(handle, **options))
 
-    def run_consumer(self, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
+    def run_consumer(self, handler: Callable[[Any], Any], **options: Any) -> None:
         async def handle(message: Any) -> Any:
             return await asyncio.to_thread(handler, message)
 
-        self._thread.run(self.client.run_consumer(queue_id, handle, **options))
+        self._thread.run(self.client.run_consumer(handle, **options))
 
-    def consume(self, *args: Any, **kwargs: Any) -> BlockedConsumer:
-        return BlockedConsumer(self._thread, self.client.consume(*args, **kwargs))
+    def consume(self, **options: Any) -> BlockedConsumer:
+        return BlockedConsumer(self._thread, self.client.consume(**options))
 
     def _iterate(self, results: AsyncIterator[Any]) -> Iterator[Any]:
         end = object()
@@ -92,6 +114,13 @@ class Blocked:
 
         while (result := self._thread.run(following())) is not end:
             yield result
+
+
+def inner(value: Any) -> Any:
+    """What the asyncio client takes instead of a queue that blocks."""
+    if isinstance(value, Blocked):
+        return value.client
+    return [inner(each) for each in value] if isinstance(value, list) else value
 
 
 class BlockedConsumer:

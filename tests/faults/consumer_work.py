@@ -123,7 +123,7 @@ class ConsumerWork(Workload):
     async def _acknowledge_all(
         self, client: AsyncTelestoClient, queue_id: int, recorder: Recorder, numbers: Iterator[int]
     ) -> None:
-        async with client.consume(queue_id, credit=_DRAINER_CREDIT, keep_alive=True) as consumer:
+        async with client.queue(queue_id).consume(credit=_DRAINER_CREDIT, keep_alive=True) as consumer:
             for number in numbers:
                 take = Take(recorder, number, _BACK_S)
                 take.began(client)

@@ -36,7 +36,7 @@ async def _empty(client: AsyncTelestoClient, recorder: Recorder, queue_id: int) 
         number += 1
         call = Call(recorder, number, queue_id, 0.0)
         call.began(client)
-        messages = await client.retrieve_messages(queue_id, max_messages=_BATCH, timeout=0)
+        messages = await client.queue(queue_id).get_many(max_messages=_BATCH, timeout=0)
         call.returned(client, messages)
         if messages:
             call.confirmed(client)

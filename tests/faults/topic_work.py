@@ -111,7 +111,8 @@ async def _get_all(client: AsyncTelestoClient, recorder: Recorder) -> None:
         number += 1
         call = Call(recorder, number, None, 0.0)
         call.began(client)
-        messages = await client.get_messages(max_messages=_BATCH, timeout=0)
+        messages = await client.subscribed_topics.get_many(max_messages=_BATCH, timeout=0)
         call.returned(client, messages)
     for each in await client.subscriptions():
-        await client.unsubscribe(each.topic)  # not in the history: by now it has got all that it was owed
+        # Not in the history: by now it has got all that it was owed.
+        await client.topic(each.topic).unsubscribe()

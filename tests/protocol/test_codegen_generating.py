@@ -28,8 +28,13 @@ GENERATED = [
 ]
 MARKS = {CALLS: PROCEDURES_MARK} | {target: mark(source) for source, target in TWINS.items()}
 VECTORS = "protocol/vectors/queue_settings.json"
-PARTS = ["client/aio_requests.py", "db/procedures/queues/set_queue_settings.sql", "docs/client.md"]
-SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", "client/aio_consumer.py"]
+PARTS = [
+    "client/aio/queue.py",
+    "client/aio/requests.py",
+    "db/procedures/queues/set_queue_settings.sql",
+    "docs/client.md",
+]
+SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", *TWINS]
 
 
 @pytest.fixture
@@ -122,13 +127,16 @@ def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> Non
         "protocol/enums.py",
         "protocol/error_codes.py",
         CALLS,
-        "client/blocking_consumer.py",
+        *(f"client/blocking/{name}.py" for name in ("consumer", "lists", "topic")),
     }
 
 
 @pytest.mark.parametrize(
     ("source", "old", "new"),
-    [("client/aio_requests.py", "delete_queue", "drop_queue"), ("client/aio_consumer.py", "touch", "extend")],
+    [
+        ("client/aio/requests.py", "delete_client", "drop_client"),
+        ("client/aio/consumer.py", "touch", "extend"),
+    ],
 )
 def test_a_change_of_the_asyncio_client_shows(copy: Path, source: str, old: str, new: str) -> None:
     path, target = copy / source, TWINS[source]

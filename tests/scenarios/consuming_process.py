@@ -14,12 +14,12 @@ def consume(how: str, url: str, name: str, queue_id: int, handle: Handle, pool: 
     with TelestoClient(url) as client:
         client.connect(name, existing="use")
         if how == "loop":
-            with client.consume(queue_id) as consumer:
+            with client.queue(queue_id).consume() as consumer:
                 for leased in consumer:
                     with leased:
                         handle(leased.message)
         else:
-            client.run_consumer(queue_id, handle, **pool)
+            client.queue(queue_id).run_consumer(handle, **pool)
 
 
 async def consume_in_a_loop(how: str, url: str, name: str, queue_id: int, handle: Handle) -> None:
@@ -29,12 +29,12 @@ async def consume_in_a_loop(how: str, url: str, name: str, queue_id: int, handle
     async with AsyncTelestoClient(url) as client:
         await client.connect(name, existing="use")
         if how == "async loop":
-            async with client.consume(queue_id) as consumer:
+            async with client.queue(queue_id).consume() as consumer:
                 async for leased in consumer:
                     async with leased:
                         handle(leased.message)
         else:
-            await client.run_consumer(queue_id, handler, concurrency=8)
+            await client.queue(queue_id).run_consumer(handler, concurrency=8)
 
 
 def main(handle: Handle, pool: Callable[[str], dict[str, Any]]) -> None:

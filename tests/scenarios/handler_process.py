@@ -26,7 +26,7 @@ def main() -> None:
 
     client = TelestoClient(task["url"])
     client.connect(task["name"], existing="use")
-    client.run_consumer(task["queue_id"], handle, ack_in_database=True, credit=8)
+    client.queue(task["queue_id"]).run_consumer(handle, ack_in_database=True, credit=8)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_a_message_that_kills_its_process_dies_alone(
     url: str, client: TelestoClient, new_queue: NewQueue, how: str
 ) -> None:
     queue_id = new_queue(max_attempts=MAX_ATTEMPTS)
-    client.put_many(queue_id, [b"poison", *(text.encode() for text in GOOD)])
+    client.queue(queue_id).put_many([b"poison", *(text.encode() for text in GOOD)])
     program = str(Path(__file__).with_name("poison_process.py"))
     handled: Counter[str] = Counter()
     for _ in range(MAX_ATTEMPTS):  # whoever supervises it starts it again
@@ -41,13 +41,13 @@ def test_a_message_that_kills_its_process_dies_alone(
         assert ended.returncode != 0
         handled.update(ended.stdout.decode().splitlines())
     deadline = time.monotonic() + PATIENCE_S
-    while not (letters := list(client.dead_letters(queue_id))):
+    while not (letters := list(client.queue(queue_id).dead_letters())):
         assert time.monotonic() < deadline
     dead = {letter.message.text: letter.reason for letter in letters}
     assert dead.pop("poison") == "lost"
     # Other threads were at work when it died: what they had begun may have counted each time.
     assert len(dead) < (8 if how == "threads" else 1)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         while set(handled) | set(dead) < set(GOOD):
             leased = consumer.get(PATIENCE_S)
             assert leased is not None
@@ -67,9 +67,9 @@ def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
 ) -> None:
     queue_id = new_queue(lease_ms=3_000, max_attempts=2)
     bodies = [b"%d" % number for number in range(12)]
-    client.put_many(queue_id, bodies)
+    client.queue(queue_id).put_many(bodies)
     seen = []
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         while len(seen) < len(bodies):
             leased = consumer.get(PATIENCE_S)
             assert leased is not None
@@ -78,7 +78,7 @@ def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
             seen.append(leased.message)
     assert [message.body for message in seen] == bodies
     assert {(message.attempt, message.redelivered) for message in seen} == {(1, False)}
-    assert list(client.dead_letters(queue_id)) == []
+    assert list(client.queue(queue_id).dead_letters()) == []
 
 
 async def test_a_handler_that_blocks_its_loop_kills_nothing(
@@ -86,7 +86,7 @@ async def test_a_handler_that_blocks_its_loop_kills_nothing(
 ) -> None:
     queue_id = new_queue(lease_ms=1_500, max_attempts=2, fail_limit=0)
     bodies = [b"%d" % number for number in range(12)]
-    client.put_many(queue_id, bodies)
+    client.queue(queue_id).put_many(bodies)
     seen: Counter[bytes] = Counter()
     done = asyncio.Event()
 
@@ -99,9 +99,9 @@ async def test_a_handler_that_blocks_its_loop_kills_nothing(
 
     async with AsyncTelestoClient(url) as consuming:
         await consuming.connect(f"blocking {queue_id}")
-        working = asyncio.create_task(consuming.run_consumer(queue_id, handle))
+        working = asyncio.create_task(consuming.queue(queue_id).run_consumer(handle))
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-    assert list(client.dead_letters(queue_id)) == []
+    assert list(client.queue(queue_id).dead_letters()) == []

@@ -25,7 +25,7 @@ NewQueue = Callable[..., int]
 def put(client: TelestoClient, queue_id: int, texts: Iterable[str], partitioned: bool = True) -> None:
     """Puts messages; a message's partition is named by the letter that its text begins with."""
     messages = [NewMessage(text.encode(), partition_key=text[0] if partitioned else None) for text in texts]
-    assert all(result.error is None for result in client.put_many(queue_id, messages))
+    assert all(result.error is None for result in client.queue(queue_id).put_many(messages))
 
 
 def numbered(letter: str, count: int) -> list[str]:
@@ -59,7 +59,7 @@ def acknowledge(messages: Iterable[LeasedMessage]) -> list[str]:
 
 def join(stack: ExitStack, connect: Connect, queue_id: int, count: int, credit: int = 256) -> list[Consumer]:
     """Consumers that have joined, each of a client of its own."""
-    return [stack.enter_context(connect().consume(queue_id, credit=credit)) for _ in range(count)]
+    return [stack.enter_context(connect().queue(queue_id).consume(credit=credit)) for _ in range(count)]
 
 
 # ---------------------------------------------------------------------------------- 1: sharing
@@ -72,7 +72,7 @@ def test_what_is_published_before_anyone_consumes_is_kept_and_then_shared(
         first, second = join(stack, connect, queue_id, 2, credit=5)
         shares = [take(consumer, 5) for consumer in (first, second)]
         assert sorted(acknowledge(shares[0]) + acknowledge(shares[1])) == numbered("m", 10)
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_consumers_that_are_there_first_share_equally(
@@ -110,7 +110,7 @@ def test_a_bounded_queue_keeps_what_fits_and_refuses_the_rest(
     client: TelestoClient, new_queue: NewQueue
 ) -> None:
     queue_id = new_queue(max_messages=1_000)
-    results = client.put_many(queue_id, [b"%d" % number for number in range(10_000)])
+    results = client.queue(queue_id).put_many([b"%d" % number for number in range(10_000)])
     kept = [number for number, result in enumerate(results) if result.error is None]
     assert kept == list(range(1_000))
     assert all(isinstance(result.error, QueueFullError) for result in results[1_000:])
@@ -180,9 +180,9 @@ def test_what_a_consumer_leaves_goes_on_in_order_to_whoever_comes(
 ) -> None:
     queue_id = new_queue()
     put(client, queue_id, numbered("a", 5))
-    with connect().consume(queue_id) as first:
+    with connect().queue(queue_id).consume() as first:
         assert acknowledge(take(first, 1)) == ["a0"]
-    with connect().consume(queue_id) as second:
+    with connect().queue(queue_id).consume() as second:
         rest = take(second, 4)
         assert {leased.message.attempt for leased in rest} == {1}
         assert acknowledge(rest) == ["a1", "a2", "a3", "a4"]
@@ -199,13 +199,13 @@ def test_a_crash_at_the_fourth_of_five_leaves_three_done_and_two_to_the_other(
             assert worker.take()["text"] == f"a{number}"
             worker.ack()
         assert worker.take()["text"] == "a3"
-        with connect().consume(queue_id) as other:
+        with connect().queue(queue_id).consume() as other:
             worker.crash()
             rest = take(other, 2)
             assert [leased.message.attempt for leased in rest] == [2, 1]
             assert all(leased.message.redelivered for leased in rest)
             assert acknowledge(rest) == ["a3", "a4"]
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 # ---------------------------------------------------------------------------------- 8: a slow consumer
@@ -248,15 +248,15 @@ def test_three_attempts_without_an_answer_end_a_consumer_and_others_get_its_work
 ) -> None:
     queue_id = new_queue(lease_ms=1_000, fail_limit=3)
     put(client, queue_id, ["a0", "a1"])
-    with connect().consume(queue_id, credit=1) as silent:
+    with connect().queue(queue_id).consume(credit=1) as silent:
         with pytest.raises(ConsumerInactiveError):
             list(silent)  # and no answer
-        client.update_queue(queue_id, lease_ms=600_000)
-        with connect().consume(queue_id) as other:
+        client.queue(queue_id).update(lease_ms=600_000)
+        with connect().queue(queue_id).consume() as other:
             work = take(other, 2)
             assert [leased.message.attempt for leased in work] == [4, 1]
             assert acknowledge(work) == ["a0", "a1"]
-        assert client.queue_statistics(queue_id).depth == 0
+        assert client.queue(queue_id).statistics().depth == 0
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["without keys", "with keys"])
@@ -268,7 +268,7 @@ def test_what_fails_with_one_consumer_is_done_by_another_before_it_dies(
         other = stack.enter_context(TelestoClient(elsewhere["url"]))
         other.connect(f"broken-{queue_id}")
         (good,) = join(stack, connect, queue_id, 1, credit=1)
-        broken = stack.enter_context(other.consume(queue_id))
+        broken = stack.enter_context(other.queue(queue_id).consume())
         put(client, queue_id, [f"{letter}{i}" for i in range(2) for letter in "abcdefghijklmno"], keys)
         (leased,) = take(broken, 1)
         leased.nack()
@@ -290,7 +290,7 @@ def test_what_fails_with_one_consumer_is_done_by_another_before_it_dies(
         failing.join(PATIENCE_S)
     assert len(failed) == len(set(failed))
     assert attempts == {text: 1 + (text in failed) for text in attempts}
-    statistics = client.queue_statistics(queue_id)
+    statistics = client.queue(queue_id).statistics()
     assert (statistics.depth, statistics.dead) == (0, 0)
 
 
@@ -302,7 +302,7 @@ def test_each_partition_is_in_the_order_of_time_also_over_redelivery(
     for text in mixed(numbered("a", 10), numbered("b", 10)):
         put(client, queue_id, [text])
     done: list[LeasedMessage] = []
-    with connect().consume(queue_id, credit=4) as consumer:
+    with connect().queue(queue_id).consume(credit=4) as consumer:
         while len(done) < 20:
             (leased,) = take(consumer, 1)
             if not leased.held:
@@ -330,14 +330,14 @@ def test_what_is_sent_twice_is_delivered_once(
     eleventh = NewMessage(b"10", dedup_key="key 10")
     with ExitStack() as stack:
         (consumer,) = join(stack, connect, queue_id, 1)
-        client.put_many(queue_id, ten)
+        client.queue(queue_id).put_many(ten)
         assert acknowledge(take(consumer, 10)) == [str(number) for number in range(10)]
         if not present:
             stack.close()
             (consumer,) = join(stack, connect, queue_id, 1)
-        assert all(result.duplicate for result in client.put_many(queue_id, ten))
-        again = client.put_many(queue_id, [*ten[:5], eleventh, *ten[5:]])
+        assert all(result.duplicate for result in client.queue(queue_id).put_many(ten))
+        again = client.queue(queue_id).put_many([*ten[:5], eleventh, *ten[5:]])
         assert [result.duplicate for result in again].count(False) == 1
         assert acknowledge(take(consumer, 1)) == ["10"]
-    statistics = client.queue_statistics(queue_id)
+    statistics = client.queue(queue_id).statistics()
     assert (statistics.put_total, statistics.depth) == (11, 0)

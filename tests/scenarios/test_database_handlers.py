@@ -39,7 +39,7 @@ def test_each_message_has_its_effect_once_however_handlers_die(
     queue_id = new_queue(max_attempts=1_000, lease_ms=2_000, fail_limit=0)
     with psycopg.connect(shared_database_url, autocommit=True) as database:
         database.execute("CREATE TABLE work (message text)")
-        client.put_many(queue_id, [b"%d" % number for number in range(MESSAGES)])
+        client.queue(queue_id).put_many([b"%d" % number for number in range(MESSAGES)])
         for _ in range(KILLS):
             with handler(url, shared_database_url, queue_id, "killed") as process:
                 assert process.stdout is not None
@@ -50,8 +50,8 @@ def test_each_message_has_its_effect_once_however_handlers_die(
                 assert process.poll() is None
         worked_on = [text for (text,) in database.execute("SELECT message FROM work")]
     assert sorted(worked_on, key=int) == [str(number) for number in range(MESSAGES)]
-    assert client.queue_statistics(queue_id).depth == 0
-    assert list(client.dead_letters(queue_id)) == []
+    assert client.queue(queue_id).statistics().depth == 0
+    assert list(client.queue(queue_id).dead_letters()) == []
 
 
 def _done(database: psycopg.Connection) -> int:

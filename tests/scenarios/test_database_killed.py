@@ -36,13 +36,13 @@ def consume(url: str, queue_id: int, count: int) -> list[bytes]:
     with TelestoClient(url, options=PATIENT) as client:
         client.connect("consumer")
         bodies = []
-        with client.consume(queue_id) as consumer:
+        with client.queue(queue_id).consume() as consumer:
             for _ in range(count):
                 leased = consumer.get(PATIENCE_S)
                 assert leased is not None
                 leased.ack()
                 bodies.append(leased.body)
-        assert client.queue_statistics(queue_id).depth == 0
+        assert client.queue(queue_id).statistics().depth == 0
         return bodies
 
 

@@ -90,7 +90,7 @@ def put_until_refused(url: str, name: str) -> tuple[int, int]:
         queue_id = owner.create_queue(name).queue_id
         for _ in range(SIZE_MIB * MIB // len(BODY)):
             if is_refused(client, queue_id):
-                return queue_id, owner.queue_statistics(queue_id).depth
+                return queue_id, owner.queue(queue_id).statistics().depth
     raise AssertionError("the disk was not full")
 
 
@@ -125,7 +125,7 @@ def take_all(url: str, queue_id: int) -> int:
     """How many messages are in a queue, read until it is empty."""
     with connected(url, "reader") as client:
         count = 0
-        while messages := client.retrieve_messages(queue_id, max_messages=10, timeout=0):
+        while messages := client.queue(queue_id).get_many(max_messages=10, timeout=0):
             assert all(message.body == BODY for message in messages)
             count += len(messages)
         return count
@@ -149,7 +149,7 @@ def test_what_was_stored_is_taken_out_and_puts_are_taken_again(disk: Path) -> No
         # Whatever else is asked for is done: queues, reads, confirmations, purges.
         other_id, _ = put_until_refused(told["url"], "other")
         with connected(told["url"], "purger") as client:
-            client.purge_queue(other_id)
+            client.queue(other_id).purge()
         assert take_all(told["url"], queue_id) == count
         put_at_last(told["url"], queue_id)
         assert take_all(told["url"], queue_id) == 1

@@ -46,7 +46,7 @@ def test_what_others_have_handled_meanwhile_is_not_begun(
         try:
             assert line_of(process.stdout) == "first"
             process.send_signal(signal.SIGSTOP)
-            with client.consume(queue_id) as consumer:
+            with client.queue(queue_id).consume() as consumer:
                 handled = {}
                 deadline = time.monotonic() + PATIENCE_S
                 while set(handled) != set(bodies):

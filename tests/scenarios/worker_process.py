@@ -18,7 +18,7 @@ def main() -> None:
     client = TelestoClient(task["url"])
     client.connect(task["name"], existing="use")
     held: deque[LeasedMessage] = deque()
-    with client.consume(task["queue_id"], credit=task["credit"]) as consumer:
+    with client.queue(task["queue_id"]).consume(credit=task["credit"]) as consumer:
         _say({"joined": True})
         for word in sys.stdin:
             if word == "take\n":

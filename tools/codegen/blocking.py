@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 #: Which modules of the asyncio client become which of the blocking client.
 TWINS = {
-    "client/aio_consumer.py": "client/blocking_consumer.py",
-    "client/aio_requests.py": "client/blocking_requests.py",
+    f"client/aio/{name}.py": f"client/blocking/{name}.py"
+    for name in ("consumer", "lists", "queue", "requests", "topic")
 }
 
 _RULES = [
@@ -22,27 +23,32 @@ _RULES = [
     (re.compile(r"\bawait "), ""),
     (re.compile(r"\bAsync(?=[A-Z])"), ""),
     (re.compile(r"\basync_(?=driver\b)"), ""),
-    (re.compile(r"\baio_(?=consumer\b)"), "blocking_"),
+    (re.compile(r"\bclient\.aio\b"), "client.blocking"),
+    (re.compile(r"\bAwaitable\[((?:[^][]|\[(?:[^][]|\[[^][]*\])*\])*)\]"), r"\1"),
     (re.compile(r"\b__a(?=(enter|exit|iter)__)"), "__"),
     (re.compile(r"\basyncio\b"), "threading"),
     (re.compile(r"  # noqa: ASYNC\d+.*"), ""),
 ]
 
 
-def blocking_twin(source: str, text: str) -> str:
-    """Returns the module of the blocking client that stands for one of the asyncio client.
+def blocking_twins(sources: dict[str, str]) -> dict[str, str]:
+    """Returns the modules of the blocking client that stand for those of the asyncio client, by their paths.
 
     Args:
-        source: the path of the asyncio client's module.
-        text: what it holds.
+        sources: what the modules of the asyncio client hold, by their paths.
 
-    Raises subprocess.CalledProcessError when what comes of it is no Python.
+    Raises subprocess.CalledProcessError when what comes of one is no Python.
     """
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    text = f"# {mark(source)}\n{text}"
-    text = _ruff("check", "--quiet", "--select", "I", "--fix-only", name=TWINS[source], text=text)
-    return _ruff("format", name=TWINS[source], text=text)
+    with TemporaryDirectory() as directory:
+        paths = {target: Path(directory, target) for target in map(TWINS.__getitem__, sources)}
+        for (source, text), path in zip(sources.items(), paths.values(), strict=True):
+            for pattern, replacement in _RULES:
+                text = pattern.sub(replacement, text)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"# {mark(source)}\n{text}", encoding="utf-8")
+        _ruff("check", "--quiet", "--select", "I,F401", "--fix-only", directory)
+        _ruff("format", "--quiet", directory)
+        return {target: path.read_text(encoding="utf-8") for target, path in paths.items()}
 
 
 def mark(source: str) -> str:
@@ -50,10 +56,9 @@ def mark(source: str) -> str:
     return f'Generated from {source} by "python -m tools.codegen"; do not edit.'
 
 
-def _ruff(*arguments: str, name: str, text: str) -> str:
-    options = [f"--config={_CONFIG}", f"--stdin-filename={name}", "-"]
-    command = [sys.executable, "-m", "ruff", *arguments, *options]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+def _ruff(*arguments: str) -> None:
+    command = [sys.executable, "-m", "ruff", *arguments, f"--config={_CONFIG}", "--no-cache"]
+    subprocess.run(command, capture_output=True, check=True)
 
 
 #: How the repository's code is formatted.

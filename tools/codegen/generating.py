@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.codegen.blocking import TWINS, blocking_twin, mark
+from tools.codegen.blocking import TWINS, blocking_twins, mark
 from tools.codegen.examples import conversation
 from tools.codegen.loading import load
 from tools.codegen.parts import with_parts
@@ -53,11 +53,10 @@ def _files(root: Path) -> dict[str, str]:
     spec = load(root / _SPEC)
     rendered = render(spec, conversation(spec, root / _TAKEOVER))
     with_part = with_parts(root, render_parts(spec))
-    twins = {}
-    for source, target in TWINS.items():
-        text = with_part.get(source) or (root / source).read_text(encoding="utf-8")
-        twins[target] = blocking_twin(source, text)
-    return {**rendered, **with_part, **twins, CALLS: render_calls(read_procedures(root))}
+    sources = {
+        source: with_part.get(source) or (root / source).read_text(encoding="utf-8") for source in TWINS
+    }
+    return {**rendered, **with_part, **blocking_twins(sources), CALLS: render_calls(read_procedures(root))}
 
 
 def _marked(root: Path) -> Iterator[str]:

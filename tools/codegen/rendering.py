@@ -106,7 +106,8 @@ def render_parts(spec: Spec) -> dict[str, str]:
     """Returns the generated part of each file that is written by hand otherwise."""
     environment = _environment()
     return {
-        "client/aio_requests.py": environment.get_template("aio_requests.py.jinja").render(spec=spec),
+        "client/aio/queue.py": environment.get_template("update_queue.py.jinja").render(spec=spec),
+        "client/aio/requests.py": environment.get_template("create_queue.py.jinja").render(spec=spec),
         "docs/client.md": environment.get_template("client.md.jinja").render(spec=spec),
         "db/procedures/queues/set_queue_settings.sql": environment.get_template(
             "set_queue_settings.sql.jinja"
@@ -140,6 +141,7 @@ def _environment() -> Environment:
     environment.filters["record_fate"] = record_fate
     environment.filters["branch"] = _BRANCHES.__getitem__
     environment.filters["python"] = python_type
+    environment.filters["client_type"] = _client_type
     environment.filters["snake"] = snake
     environment.filters["default_value"] = _default_value
     environment.filters["with_exceptions"] = _with_exceptions
@@ -159,6 +161,11 @@ def _default_value(setting: QueueSetting) -> str:
     if setting.type.kind == "enum":
         return f"{setting.type.name}.{setting.default}"
     return f"{setting.default:_}" if type(setting.default) is int else str(setting.default)
+
+
+def _client_type(setting: QueueSetting) -> str:
+    """The type of a setting as the client takes it, which has queues by name as well."""
+    return "AsyncQueue | str | int" if setting.unit == "queue" else python_type(setting.type)
 
 
 def _with_exceptions(text: str, spec: Spec) -> str:

@@ -45,7 +45,6 @@ if point == "before the put is sent":
     DurableSession.end_flush = end_flush
 elif point == "before the put returns":
     TelestoClient.put_messages = after(TelestoClient.put_messages)
-    TelestoClient.put = after(TelestoClient.put)
 elif point == "before it is confirmed":
     TelestoClient.confirm = before
 elif point == "after it is confirmed":

@@ -30,7 +30,7 @@ def gate(tmp_path: Path) -> Path:
 @pytest.fixture
 def quick(client: TelestoClient, queue: str) -> str:
     """A queue where what failed comes again at once."""
-    client.update_queue(client.get_queue_by_name(queue).queue_id, backoff_ms=0)
+    client.queue(client.get_queue_by_name(queue).queue_id).update(backoff_ms=0)
     return queue
 
 
@@ -190,7 +190,7 @@ def test_commands_run_beside_each_other_but_of_a_partition_one(
     for key in "ab":
         os.mkfifo(tmp_path / key)
     queue_id = client.get_queue_by_name(queue).queue_id
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(8)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(8)])
     meet = (
         "k=$TELESTO_PARTITION_KEY; mkdir running-$k || exit 1; "
         "if [ $k = a ]; then echo > a; read x < b; else read x < a; echo > b; fi; "

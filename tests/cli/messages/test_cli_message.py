@@ -43,7 +43,7 @@ def test_a_message_is_shown_while_it_waits_and_when_it_is_over(
 def test_each_hand_over_is_shown(telesto: CommandLine, client: TelestoClient, kept: str) -> None:
     message_id = put(client, kept, b"\xff\x00")
     queue_id = client.get_queue_by_name(kept).queue_id
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         leased = consumer.get(20)
         assert leased is not None
         (record,) = telesto.objects("message", "show", message_id)

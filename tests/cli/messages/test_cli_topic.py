@@ -159,7 +159,7 @@ def test_following_goes_on_until_the_reader_leaves(
     ) as process:
         assert process.stdout is not None
         for n in range(1, 4):
-            client.put(topic, b"%d" % n)
+            client.topic(topic).put(b"%d" % n)
             assert json.loads(process.stdout.readline())["number"] == n
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130

@@ -38,7 +38,7 @@ def database(database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def put_numbers(client: Any, queue_id: int, count: int) -> None:
-    client.put_many(queue_id, [b"%d" % number for number in range(count)])
+    client.queue(queue_id).put_many([b"%d" % number for number in range(count)])
 
 
 def work_on(database: psycopg.Connection, message: Any) -> None:
@@ -81,7 +81,7 @@ def test_leaving_the_block_frees_credit_for_the_next_message(
     client: Any, queue_id: int, database: psycopg.Connection
 ) -> None:
     put_numbers(client, queue_id, 20)
-    with client.consume(queue_id, credit=1, ack_in_database=True) as consumer:
+    with client.queue(queue_id).consume(credit=1, ack_in_database=True) as consumer:
         for number in range(20):
             with consumer.get(PATIENCE_S) as leased:
                 assert leased.body == b"%d" % number
@@ -94,7 +94,7 @@ def test_single_messages_may_be_acknowledged_so(
     client: Any, queue_id: int, database: psycopg.Connection
 ) -> None:
     put_numbers(client, queue_id, 3)
-    with client.consume(queue_id, credit=1) as consumer:
+    with client.queue(queue_id).consume(credit=1) as consumer:
         with consumer.get(PATIENCE_S) as leased:
             work_on(database, leased)
             leased.acked_in_database()
@@ -110,7 +110,7 @@ def test_what_was_not_acknowledged_goes_back_and_that_is_logged(
     client: Any, queue_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     put_numbers(client, queue_id, 1)
-    with client.consume(queue_id, credit=1, ack_in_database=True) as consumer:
+    with client.queue(queue_id).consume(credit=1, ack_in_database=True) as consumer:
         with consumer.get(PATIENCE_S) as forgotten:
             pass
         again = consumer.get(PATIENCE_S)
@@ -123,7 +123,7 @@ def test_a_transaction_that_fails_gives_the_message_back(
     client: Any, queue_id: int, database: psycopg.Connection
 ) -> None:
     put_numbers(client, queue_id, 1)
-    with client.consume(queue_id, credit=1, ack_in_database=True) as consumer:
+    with client.queue(queue_id).consume(credit=1, ack_in_database=True) as consumer:
         with pytest.raises(psycopg.errors.InvalidTextRepresentation), consumer.get(PATIENCE_S) as leased:
             work_on(database, Unreadable(leased.lease))
         with consumer.get(PATIENCE_S) as leased:
@@ -135,11 +135,11 @@ def test_a_transaction_that_fails_gives_the_message_back(
 def test_a_lost_lease_undoes_the_work(
     client: Any, connected: Connect, queue_id: int, database: psycopg.Connection, real_service: Any
 ) -> None:
-    client.update_queue(queue_id, lease_ms=600_000)
+    client.queue(queue_id).update(lease_ms=600_000)
     put_numbers(client, queue_id, 1)
-    with client.consume(queue_id, credit=1) as late:
+    with client.queue(queue_id).consume(credit=1) as late:
         held = late.get(PATIENCE_S)
-        with connected().consume(queue_id, ack_in_database=True) as prompt:
+        with connected().queue(queue_id).consume(ack_in_database=True) as prompt:
             real_service.wait_for_consumers(2)
             real_service.execute("UPDATE telesto.leases SET deadline = clock_timestamp()")
             with next_of(prompt, late) as leased:
@@ -154,7 +154,7 @@ def test_a_transaction_that_is_open_when_the_block_is_left_decides_later(
     client: Any, queue_id: int, database: psycopg.Connection
 ) -> None:
     put_numbers(client, queue_id, 2)
-    with client.consume(queue_id, credit=1) as consumer, database.transaction():
+    with client.queue(queue_id).consume(credit=1) as consumer, database.transaction():
         with consumer.get(PATIENCE_S) as leased:
             database.execute(ACK, leased.lease)
             database.execute(WORK, (leased.body,))
@@ -169,7 +169,7 @@ def test_what_was_committed_just_before_closing_is_done(
 ) -> None:
     put_numbers(client, queue_id, 1)
     other = connected()
-    with other.consume(queue_id, ack_in_database=True).get(PATIENCE_S) as leased:
+    with other.queue(queue_id).consume(ack_in_database=True).get(PATIENCE_S) as leased:
         work_on(database, leased)
     other.close()
     assert (work_done(database), left(database)) == ([0], 0)
@@ -186,7 +186,7 @@ def test_handlers_work_exactly_once_whatever_happens_to_connections(
     count = 60
     done = threading.Event()
     refusals: list[str | None] = []
-    client.update_queue(queue_id, max_attempts=1000)
+    client.queue(queue_id).update(max_attempts=1000)
 
     def handle(message: Any) -> None:
         with psycopg.connect(database_url) as own:
@@ -211,7 +211,8 @@ def test_handlers_work_exactly_once_whatever_happens_to_connections(
     put_numbers(client, queue_id, count)
     worker = connected("worker")
     options = {"concurrency": 2, "ack_in_database": True, "on_error": failed}
-    thread = threading.Thread(target=worker.run_consumer, args=(queue_id, handle_alone), kwargs=options)
+    run = worker.queue(queue_id).run_consumer
+    thread = threading.Thread(target=run, args=(handle_alone,), kwargs=options)
     thread.start()
     assert done.wait(PATIENCE_S), (work_done(database), refusals)
     worker.close()

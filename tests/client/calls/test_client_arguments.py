@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from telesto.client import (
+    AsyncQueue,
     AsyncTelestoClient,
+    AsyncTopic,
     ClientMode,
     ClientOptions,
     HistoryMode,
@@ -27,6 +29,7 @@ from telesto.client import (
     Queue,
     ReadMode,
     TelestoClient,
+    Topic,
     TopicMessage,
 )
 from telesto.client.io.shared import put_batches, reply_call, topic_batches
@@ -112,19 +115,26 @@ ID = (Number.SEVEN, whole(1, ID_MAX))
 OPTIONAL_ID = (1, whole(1, ID_MAX, none=True))
 FLAG = (True, not_a(bool))
 SETTING_FLAG = (True, not_a(bool, none=True).filter(lambda value: value is not UNCHANGED))
+NO_QUEUE = st.one_of(
+    whole(1, ID_MAX, none=True).filter(lambda value: not isinstance(value, str)), st.sampled_from(["", "a\0"])
+)
+QUEUE = (Number.SEVEN, st.one_of(NO_QUEUE, st.none()))
 CALLABLE = (print, not_a(type))
 CONSUMER_COUNT = (5, whole(1, 2**32 - 1))
 #: By the name of the parameter: a value that is allowed, and those that are not.
 PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "queue": QUEUE,
     "queue_id": ID,
     "message_id": ID,
     "client_id": OPTIONAL_ID,
     "receiver_id": OPTIONAL_ID,
     "sender_id": OPTIONAL_ID,
     "after_message_id": (0, whole(0, ID_MAX)),
-    "queue_ids": (
+    "queues": (
         [1, 2],
-        st.one_of(st.sampled_from([[], [1, 1], [0], [True], [2**63], ["1"], [None], "12", b"", 5, None])),
+        st.one_of(
+            st.sampled_from([[], [1, 1], [0], [True], [2**63], [""], [None], "12", b"", 5, None]),
+        ),
     ),
     "message_ids": ([1], st.sampled_from([[], [0], [True], [2**63], ["1"], [None], "12", 5, b""])),
     "name": ("a name", words(255, invisible, none=True)),
@@ -165,6 +175,8 @@ def setting_kind(setting: dict[str, Any]) -> tuple[Any, st.SearchStrategy[Any]]:
     """What the specification lets a setting of a queue be, and what not."""
     if setting["type"] == "bool":
         return SETTING_FLAG
+    if setting.get("unit") == "queue":
+        return Number.SEVEN, NO_QUEUE
     if setting["type"] == "HistoryMode":
         return HistoryMode.FULL, not_a(HistoryMode, none=True)
     return setting["least"], whole(setting["least"], setting.get("most", ID_MAX), none=True)
@@ -180,7 +192,7 @@ SETTINGS = {
 #: Lists that an application may make without an end are checked one by one.
 MESSAGES = st.sampled_from(["text", [1], [None], [MESSAGE.body, "text"], [object()], 5, None, b"bytes"])
 LISTS = {
-    "put_many": (
+    "Queue.put_many": (
         [b"", NewMessage(b"")],
         st.one_of(
             MESSAGES,
@@ -188,7 +200,7 @@ LISTS = {
             st.sampled_from([[NewMessage(b"", dedup_key="\ud800")], [NewMessage("text")]]),  # type: ignore[arg-type]
         ),
     ),
-    "put_to_topic": (
+    "Topic.put_many": (
         [b"", NewTopicMessage(b"")],
         st.one_of(MESSAGES, st.sampled_from([[NewMessage(b"")], [b"good", NewTopicMessage(b"", 0)]])),
     ),
@@ -200,46 +212,62 @@ WITHOUT_ARGUMENTS = {
     "delete_client", "get_active_queues", "get_queues", "ping", "recovered_puts",
     "subscriptions", "topics",
 }  # fmt: skip
+#: What only the library itself calls.
+INNER = {"Queue.belongs_to", "Queue.find"}
+OWNERS: dict[str, Any] = {"": TelestoClient, "Queue.": Queue, "Topic.": Topic}
 
 
 def cases() -> list[tuple[str, str]]:
     found = []
-    for name, method in inspect.getmembers(TelestoClient, inspect.isfunction):
-        if not name.startswith("_") and name not in WITHOUT_ARGUMENTS:
-            for parameter in list(inspect.signature(method).parameters)[1:]:
-                found.append((name, parameter))
+    for prefix, owner in OWNERS.items():
+        for name, method in inspect.getmembers(owner, inspect.isfunction):
+            if not name.startswith("_") and name not in WITHOUT_ARGUMENTS and prefix + name not in INNER:
+                for parameter in list(inspect.signature(method).parameters)[1:]:
+                    found.append((prefix + name, parameter))
     return found
+
+
+def signature_of(method: str) -> inspect.Signature:
+    prefix, dot, name = method.rpartition(".")
+    return inspect.signature(getattr(OWNERS[prefix + dot], name))
+
+
+def method_of(client: Any, method: str) -> Any:
+    """A method of a client, or of its queue 7 or a topic of it."""
+    prefix, _, name = method.rpartition(".")
+    owners = {"": client, "Queue": client.queue(7), "Topic": client.topic("a topic")}
+    return getattr(owners[prefix], name)
 
 
 def kind_of(method: str, parameter: str) -> tuple[Any, st.SearchStrategy[Any]]:
     """A value that is allowed and those that are not. A new parameter needs an entry here."""
     if parameter == "messages":
         return LISTS[method]
-    if method in ("create_queue", "update_queue") and parameter in SETTINGS:
+    if method in ("create_queue", "Queue.update") and parameter in SETTINGS:
         return SETTINGS[parameter]
-    return PARAMETERS[parameter]
+    return PARAMETERS["topic" if (method, parameter) == ("topic", "name") else parameter]
 
 
 def hostile_values(method: str, parameter: str) -> st.SearchStrategy[Any]:
     hostile = kind_of(method, parameter)[1]
-    known = inspect.signature(getattr(TelestoClient, method)).parameters[parameter]
+    known = signature_of(method).parameters[parameter]
     if known.default is inspect.Parameter.empty and parameter in ("name", "topic", "message_ids"):
         hostile = st.one_of(hostile, st.none())
     if known.default is None:
         hostile = hostile.filter(lambda value: value is not None)
-    if method == "update_queue":  # there UNCHANGED and None have a meaning
+    if method == "Queue.update":  # there UNCHANGED and None have a meaning
         hostile = hostile.filter(lambda value: value is not UNCHANGED)
     return hostile
 
 
 def arguments(method: str, parameter: str, value: Any) -> dict[str, Any]:
     """All that the method needs, with one value that is given."""
-    signature = inspect.signature(getattr(TelestoClient, method))
+    signature = signature_of(method)
     needed = [
         name for name, known in signature.parameters.items() if known.default is inspect.Parameter.empty
     ]
     given_values = {name: kind_of(method, name)[0] for name in needed if name != "self"}
-    if method == "update_queue":
+    if method == "Queue.update":
         given_values["max_attempts"] = 5
     return given_values | {parameter: value}
 
@@ -276,15 +304,17 @@ def test_a_bad_argument_is_refused_at_once(
 ) -> None:
     value = data.draw(hostile_values(method, parameter))
     with pytest.raises(REFUSED):
-        first_step(getattr(client, method)(**arguments(method, parameter, value)))
+        first_step(method_of(client, method)(**arguments(method, parameter, value)))
 
 
 def test_both_clients_have_the_same_parameters() -> None:
+    twins = {"": AsyncTelestoClient, "Queue": AsyncQueue, "Topic": AsyncTopic}
     for method, parameter in cases():
-        assert parameter in inspect.signature(getattr(AsyncTelestoClient, method)).parameters
+        prefix, _, name = method.rpartition(".")
+        assert parameter in inspect.signature(getattr(twins[prefix], name)).parameters
 
 
-@pytest.mark.parametrize("parameter", ["queue_id", "dedup_key", "context", "delay", "timeout"])
+@pytest.mark.parametrize("parameter", ["queue", "dedup_key", "context", "delay", "timeout"])
 def test_what_is_allowed_is_let_through(parameter: str) -> None:
     from telesto.client import NotConnectedError
 
@@ -325,19 +355,18 @@ def test_a_refusal_says_what_is_wrong(method: str, given_values: dict[str, Any],
     [
         (
             "put_message",
-            {"queue_id": "orders"},
-            r"queue_id must be an int, not str; get_queue_by_name\('orders'\)",
+            {"queue": 1.5},
+            "queue must be a queue, its name or its id, not float",
         ),
-        ("put_messages", {"queue_ids": ["orders"]}, r"not str; get_queue_by_name\('orders'\) finds"),
-        ("put_messages", {"queue_ids": "orders"}, "queue_ids must be a list of ids, not str"),
-        ("put_messages", {"queue_ids": 7}, "queue_ids must be a list of ids, not int"),
-        ("put_messages", {"queue_ids": [Queue(7, "orders")]}, "not Queue; pass its queue_id"),
-        ("put_many", {"messages": b"abc"}, r"a list of messages, such as \[b'one', b'two'\], not bytes"),
-        ("put_many", {"messages": "abc"}, "messages must be a list of messages.*not str"),
-        ("put_many", {"messages": NewMessage(b"abc")}, "messages must be a list of messages.*not NewMessage"),
-        ("put_to_topic", {"messages": b"abc"}, "messages must be a list of messages.*not bytes"),
-        ("redrive", {"message_ids": 7}, "message_ids must be a list of ids, not int"),
-        ("run_consumer", {"stop_signals": 15}, r"a list of signals, such as \(signal.SIGTERM,\), not 15"),
+        ("put_messages", {"queues": [None]}, "queues must be a queue, its name or its id, not NoneType"),
+        ("put_messages", {"queues": "orders"}, "queues must be a list of queues, not str"),
+        ("put_messages", {"queues": 7}, "queues must be a list of queues, not int"),
+        ("Queue.put_many", {"messages": b"abc"}, r"such as \[b'one', b'two'\], not bytes"),
+        ("Queue.put_many", {"messages": "abc"}, "messages must be a list of messages.*not str"),
+        ("Queue.put_many", {"messages": NewMessage(b"abc")}, "must be a list of messages.*not NewMessage"),
+        ("Topic.put_many", {"messages": b"abc"}, "messages must be a list of messages.*not bytes"),
+        ("Queue.redrive", {"message_ids": 7}, "message_ids must be a list of ids, not int"),
+        ("Queue.run_consumer", {"stop_signals": 15}, r"signals, such as \(signal.SIGTERM,\), not 15"),
     ],
 )
 def test_a_refusal_of_a_wrong_type_says_what_is_meant(
@@ -345,7 +374,7 @@ def test_a_refusal_of_a_wrong_type_says_what_is_meant(
 ) -> None:
     ((parameter, value),) = given_values.items()
     with pytest.raises(TypeError, match=said):
-        first_step(getattr(client, method)(**arguments(method, parameter, value)))
+        first_step(method_of(client, method)(**arguments(method, parameter, value)))
 
 
 # ---------------------------------------------------------------------------------- beside the methods

@@ -120,7 +120,7 @@ def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
 def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
     client: Any, queue_id: int, connected: Connect
 ) -> None:
-    client.put_many(queue_id, [b"1", b"2"])
+    client.queue(queue_id).put_many([b"1", b"2"])
     live = connected("alice", mode=ClientMode.READ_ONLY)
     session = live.session
     assert live.retrieve_message(queue_id, timeout=0).body == b"1"
@@ -216,7 +216,7 @@ def test_listings_go_over_pages(connected: Connect) -> None:
     for queue in made[:4]:
         client.put_message(queue.queue_id, b"x")
     assert client.get_active_queues() == made[:4]
-    ids = client.put_many(made[0].queue_id, [str(number).encode() for number in range(5)])
+    ids = client.queue(made[0].queue_id).put_many([str(number).encode() for number in range(5)])
     browsed = list(client.read_messages(made[0].queue_id))
     assert [message.body for message in browsed] == [b"x", b"0", b"1", b"2", b"3", b"4"]
     assert [message.message_id for message in browsed[1:]] == [result.message_id for result in ids]
@@ -238,7 +238,7 @@ def test_a_bounded_queue_refuses_what_is_too_much(client: Any) -> None:
     with pytest.raises(QueueFullError) as raised:
         client.put_message(queue.queue_id, b"2")
     assert raised.value.queue_id == queue.queue_id
-    assert client.queue_statistics(queue.queue_id).max_messages == 1
+    assert client.queue(queue.queue_id).statistics().max_messages == 1
 
 
 def test_a_full_queue_takes_puts_again_once_it_has_space(client: Any) -> None:
@@ -273,13 +273,13 @@ def test_a_full_queue_takes_puts_again_although_many_are_under_way(client: Any) 
 
 def test_settings_are_shown_and_changed(client: Any) -> None:
     queue_id = client.create_queue("small", max_messages=3).queue_id
-    assert client.queue_settings(queue_id).max_messages == 3
-    client.put_many(queue_id, [b"1", b"2"])
-    client.update_queue(queue_id, max_messages=1)
+    assert client.queue(queue_id).settings().max_messages == 3
+    client.queue(queue_id).put_many([b"1", b"2"])
+    client.queue(queue_id).update(max_messages=1)
     with pytest.raises(QueueFullError):
         client.put_message(queue_id, b"3")
-    client.update_queue(queue_id, max_messages=None)
-    assert client.queue_settings(queue_id).max_messages is None
+    client.queue(queue_id).update(max_messages=None)
+    assert client.queue(queue_id).settings().max_messages is None
     client.put_message(queue_id, b"3")
     assert [message.text for message in client.read_messages(queue_id)] == ["1", "2", "3"]
 
@@ -289,13 +289,12 @@ def test_under_one_key_a_queue_stores_one_message(client: Any, queue_id: int) ->
     assert client.put_message(queue_id, b"again", dedup_key="order 7") == first
     (result,) = client.put_messages([queue_id], b"again", dedup_key="order 7")
     assert (result.message_id, result.duplicate, result.error) == (first, True, None)
-    new, old, other = client.put_many(
-        queue_id,
+    new, old, other = client.queue(queue_id).put_many(
         [NewMessage(b"new", dedup_key="new"), NewMessage(b"old", dedup_key="new"), NewMessage(b"without")],
     )
     assert (new.duplicate, old.duplicate, other.duplicate) == (False, True, False)
     assert new.message_id == old.message_id != other.message_id
-    bodies = [message.text for message in client.retrieve_messages(queue_id, max_messages=9, timeout=0)]
+    bodies = [message.text for message in client.queue(queue_id).get_many(max_messages=9, timeout=0)]
     assert bodies == ["first", "new", "without"]
     # Also when the first one is long gone.
     assert client.put_message(queue_id, b"again", dedup_key="order 7") == first
@@ -304,41 +303,41 @@ def test_under_one_key_a_queue_stores_one_message(client: Any, queue_id: int) ->
 
 def test_a_key_belongs_to_its_queue_and_takes_no_space(client: Any, queue_id: int) -> None:
     small = client.create_queue("small", max_messages=1, dedup_window_ms=60_000).queue_id
-    assert client.queue_settings(small).dedup_window_ms == 60_000
+    assert client.queue(small).settings().dedup_window_ms == 60_000
     both = client.put_messages([queue_id, small], b"x", dedup_key="k")
     assert [result.duplicate for result in both] == [False, False]
     again = client.put_messages([queue_id, small], b"x", dedup_key="k")
     assert [(result.duplicate, result.error) for result in again] == [(True, None)] * 2
     with pytest.raises(QueueFullError):
         client.put_message(small, b"y", dedup_key="other")
-    client.update_queue(small, lease_ms=1_000, max_attempts=2)
-    settings = client.queue_settings(small)
+    client.queue(small).update(lease_ms=1_000, max_attempts=2)
+    settings = client.queue(small).settings()
     assert (settings.lease_ms, settings.max_attempts) == (1_000, 2)
-    client.update_queue(small, backoff_ms=0, backoff_max_ms=7, expires_ms=9, bury_expired=True)
-    settings = client.queue_settings(small)
+    client.queue(small).update(backoff_ms=0, backoff_max_ms=7, expires_ms=9, bury_expired=True)
+    settings = client.queue(small).settings()
     assert (settings.backoff_ms, settings.backoff_max_ms) == (0, 7)
     assert (settings.expires_ms, settings.bury_expired) == (9, True)
-    client.update_queue(small, expires_ms=None)
-    assert client.queue_settings(small).expires_ms is None
-    client.update_queue(small, dedup_window_ms=1_000)
-    assert client.queue_settings(small).dedup_window_ms == 1_000
+    client.queue(small).update(expires_ms=None)
+    assert client.queue(small).settings().expires_ms is None
+    client.queue(small).update(dedup_window_ms=1_000)
+    assert client.queue(small).settings().dedup_window_ms == 1_000
 
 
 def test_what_a_queue_keeps_of_what_is_over_is_a_setting(client: Any) -> None:
     usual = client.create_queue("usual").queue_id
-    settings = client.queue_settings(usual)
+    settings = client.queue(usual).settings()
     assert (settings.history, settings.history_days) == (HistoryMode.METADATA, 7)
     audit = client.create_queue("audit", history=HistoryMode.FULL, history_days=366).queue_id
-    settings = client.queue_settings(audit)
+    settings = client.queue(audit).settings()
     assert (settings.history, settings.history_days) == (HistoryMode.FULL, 366)
-    client.update_queue(audit, history=HistoryMode.NONE)
-    settings = client.queue_settings(audit)
+    client.queue(audit).update(history=HistoryMode.NONE)
+    settings = client.queue(audit).settings()
     assert (settings.history, settings.history_days) == (HistoryMode.NONE, 366)
     for wrong in ({"history_days": 0}, {"history_days": 367}):
         with pytest.raises(InvalidParameterError):
-            client.update_queue(audit, **wrong)
+            client.queue(audit).update(**wrong)
     with pytest.raises(TypeError):
-        client.update_queue(audit, history="full")
+        client.queue(audit).update(history="full")
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "a\0b"])
@@ -364,21 +363,22 @@ def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None
         {"dedup_window_ms": 8 * 24 * 3600 * 1000},
     ):
         with pytest.raises(InvalidParameterError):
-            client.update_queue(queue_id, **wrong)
+            client.queue(queue_id).update(**wrong)
     with pytest.raises(TypeError):
-        client.update_queue(queue_id, max_messages="many")
-    for call in (client.queue_settings, lambda unknown: client.update_queue(unknown, max_messages=1)):
+        client.queue(queue_id).update(max_messages="many")
+    unknown = client.queue(queue_id + 1000)
+    for call in (unknown.settings, lambda: unknown.update(max_messages=1)):
         with pytest.raises(QueueNotExistingError) as raised:
-            call(queue_id + 1000)
+            call()
         assert raised.value.related_id == queue_id + 1000
-    assert client.queue_settings(queue_id).max_messages is None
+    assert client.queue(queue_id).settings().max_messages is None
 
 
 def test_a_reader_sees_settings_and_changes_none(client: Any, connected: Connect, queue_id: int) -> None:
     reader = connected(mode=ClientMode.READ_ONLY)
-    assert reader.queue_settings(queue_id) == client.queue_settings(queue_id)
+    assert reader.queue(queue_id).settings() == client.queue(queue_id).settings()
     with pytest.raises(ClientModePermissionError):
-        reader.update_queue(queue_id, max_messages=1)
+        reader.queue(queue_id).update(max_messages=1)
 
 
 def test_purge_and_statistics(client: Any, queue_id: int) -> None:
@@ -386,17 +386,17 @@ def test_purge_and_statistics(client: Any, queue_id: int) -> None:
     client.put_message(queue_id, b"2", receiver_id=client.client_id)
     client.put_message(queue_id, b"3", receiver_id=client.client_id + 1000)
     client.retrieve_message(queue_id, timeout=0)
-    statistics = client.queue_statistics(queue_id)
+    statistics = client.queue(queue_id).statistics()
     assert (statistics.depth, statistics.put_total, statistics.taken_total) == (2, 3, 1)
     assert statistics.max_messages is None
     assert (statistics.ready, statistics.delayed, statistics.backing_off, statistics.keyed) == (2, 0, 0, 0)
     assert (statistics.leased, statistics.dead, statistics.exact) == (0, 0, True)
-    assert client.purge_queue(queue_id) == 2
-    statistics = client.queue_statistics(queue_id)
+    assert client.queue(queue_id).purge() == 2
+    statistics = client.queue(queue_id).statistics()
     assert (statistics.depth, statistics.ready, statistics.oldest_age) == (0, 0, None)
-    assert client.purge_queue(queue_id) == 0
+    assert client.queue(queue_id).purge() == 0
     with pytest.raises(QueueNotExistingError):
-        client.queue_statistics(queue_id + 1000)
+        client.queue(queue_id + 1000).statistics()
 
 
 # ---------------------------------------------------------------------------------- putting
@@ -443,21 +443,21 @@ def test_put_many_keeps_order_over_batches(connected: Connect) -> None:
     client = connected(options=small)
     queue_id = client.create_queue("orders").queue_id
     bodies = [b"%d" % number * (number % 9 + 1) for number in range(100)]
-    results = client.put_many(queue_id, (NewMessage(body) for body in bodies))
+    results = client.queue(queue_id).put_many(NewMessage(body) for body in bodies)
     assert [result.error for result in results] == [None] * 100
-    messages = client.retrieve_messages(queue_id, max_messages=200, mode=ReadMode.TIME, timeout=0)
+    messages = client.queue(queue_id).get_many(max_messages=200, mode=ReadMode.TIME, timeout=0)
     assert [message.body for message in messages] == bodies
     assert [message.message_id for message in messages] == [result.message_id for result in results]
 
 
 def test_put_many_reports_each_message(client: Any) -> None:
     queue_id = client.create_queue("small", max_messages=2).queue_id
-    results = client.put_many(queue_id, [b"1", NewMessage(b"2", priority=9), b"3"])
+    results = client.queue(queue_id).put_many([b"1", NewMessage(b"2", priority=9), b"3"])
     assert [result.message_id is None for result in results] == [False, False, True]
     assert isinstance(results[2].error, QueueFullError)
-    results = client.put_many(queue_id, [b"4", b"5"])
+    results = client.queue(queue_id).put_many([b"4", b"5"])
     assert [(result.queue_id, type(result.error)) for result in results] == [(queue_id, QueueFullError)] * 2
-    assert client.put_many(queue_id, []) == []
+    assert client.queue(queue_id).put_many([]) == []
 
 
 def test_put_many_tells_what_came_before_the_client_was_closed(
@@ -479,11 +479,11 @@ def test_put_many_tells_what_came_before_the_client_was_closed(
         sessions[-1].begin_close()
         yield from (b"3", b"4")
 
-    results = client.put_many(queue_id, bodies())
+    results = client.queue(queue_id).put_many(bodies())
     assert [result.message_id is not None for result in results] == [True, False, False, False]
     assert all(isinstance(result.error, ClientClosedError) for result in results[1:])
     with pytest.raises(ClientClosedError):
-        client.put_many(queue_id, [b"5"])
+        client.queue(queue_id).put_many([b"5"])
 
 
 def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> None:
@@ -504,9 +504,9 @@ def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> Non
         ({"priority": "5"}, TypeError, "priority"),
         ({"receiver_id": -1}, InvalidParameterError, "receiver_id"),
         ({"context": "c"}, TypeError, "context"),
-        ({"queue_id": "orders"}, TypeError, "queue_id"),
-        ({"queue_id": Queue(1, "orders")}, TypeError, "not Queue; pass its queue_id"),
-        ({"queue_id": 0}, InvalidParameterError, "queue_id"),
+        ({"queue": None}, TypeError, "queue must be a queue, its name or its id, not NoneType"),
+        ({"queue": ""}, InvalidParameterError, "queue must have 1 to 255 characters"),
+        ({"queue": 0}, InvalidParameterError, "queue must be an id above 0"),
         ({"context": 2**63}, InvalidParameterError, "context"),
     ],
 )
@@ -514,7 +514,7 @@ def test_bad_arguments_are_told(
     client: Any, queue_id: int, arguments: dict[str, Any], error: type[Exception], hint: str
 ) -> None:
     with pytest.raises(error, match=hint.replace("(", r"\(").replace(")", r"\)")):
-        client.put_message(**{"queue_id": queue_id, "body": b"x"} | arguments)
+        client.put_message(**{"queue": queue_id, "body": b"x"} | arguments)
     assert client.put_message(queue_id, b"fine") > 0
 
 
@@ -524,13 +524,13 @@ def test_priority_comes_first_or_age_does(client: Any, queue_id: int) -> None:
         client.put_message(queue_id, body, priority=priority)
     assert client.retrieve_message(queue_id, timeout=0).body == b"high"
     assert client.retrieve_message(queue_id, mode=ReadMode.TIME, timeout=0).body == b"old"
-    messages = client.retrieve_messages(queue_id, max_messages=5, timeout=0)
+    messages = client.queue(queue_id).get_many(max_messages=5, timeout=0)
     assert [message.body for message in messages] == [b"high2", b"mid"]
 
 
 def test_reading_an_empty_queue(client: Any, queue_id: int) -> None:
     assert client.retrieve_message(queue_id, timeout=0) is None
-    assert client.retrieve_messages(queue_id, max_messages=3, timeout=0) == []
+    assert client.queue(queue_id).get_many(max_messages=3, timeout=0) == []
     before = time.monotonic()
     assert client.retrieve_message(queue_id, timeout=0.2) is None
     assert time.monotonic() - before >= 0.2
@@ -560,11 +560,11 @@ def test_messages_for_another_client_are_not_read(client: Any, connected: Connec
 
 
 def test_reads_are_bounded_in_bytes(client: Any, queue_id: int) -> None:
-    client.put_many(queue_id, [bytes(100)] * 3)
-    assert len(client.retrieve_messages(queue_id, max_messages=3, max_bytes=250, timeout=0)) == 2
+    client.queue(queue_id).put_many([bytes(100)] * 3)
+    assert len(client.queue(queue_id).get_many(max_messages=3, max_bytes=250, timeout=0)) == 2
     with pytest.raises(MessageTooLargeError):
-        client.retrieve_messages(queue_id, max_messages=3, max_bytes=50, timeout=0)
-    assert len(client.retrieve_messages(queue_id, max_messages=3, timeout=0)) == 1
+        client.queue(queue_id).get_many(max_messages=3, max_bytes=50, timeout=0)
+    assert len(client.queue(queue_id).get_many(max_messages=3, timeout=0)) == 1
 
 
 def test_reading_a_missing_queue(client: Any, queue_id: int) -> None:
@@ -595,11 +595,11 @@ def test_browsing_takes_nothing(client: Any, queue_id: int) -> None:
 def test_what_was_not_confirmed_comes_again(connected: Connect) -> None:
     client = connected("alice", options=BY_HAND)
     queue_id = client.create_queue("orders").queue_id
-    client.put_many(queue_id, [b"1", b"2", b"3"])
-    messages = client.retrieve_messages(queue_id, max_messages=3, timeout=0)
+    client.queue(queue_id).put_many([b"1", b"2", b"3"])
+    messages = client.queue(queue_id).get_many(max_messages=3, timeout=0)
     client.confirm(messages[:1])
     again = connected("alice", existing="use")
-    taken = [(m.body, m.redelivered) for m in again.retrieve_messages(queue_id, max_messages=3, timeout=0)]
+    taken = [(m.body, m.redelivered) for m in again.queue(queue_id).get_many(max_messages=3, timeout=0)]
     assert taken[-2:] == [(b"2", True), (b"3", True)]
     assert taken[:-2] in ([], [(b"1", True)])  # the confirmation travels a little later than the call
 
@@ -607,8 +607,8 @@ def test_what_was_not_confirmed_comes_again(connected: Connect) -> None:
 def test_a_confirmed_message_does_not_come_again(connected: Connect) -> None:
     client = connected("alice", options=BY_HAND)
     queue_id = client.create_queue("orders").queue_id
-    client.put_many(queue_id, [b"1", b"2"])
-    first, second = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    client.queue(queue_id).put_many([b"1", b"2"])
+    first, second = client.queue(queue_id).get_many(max_messages=2, timeout=0)
     client.confirm([first])
     client.close()
     again = connected("alice", existing="use")
@@ -620,17 +620,17 @@ def test_a_confirmed_message_does_not_come_again(connected: Connect) -> None:
 def test_released_messages_return_to_their_place(connected: Connect) -> None:
     client = connected(options=BY_HAND)
     queue_id = client.create_queue("orders").queue_id
-    client.put_many(queue_id, [b"1", b"2", b"3"])
-    messages = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    client.queue(queue_id).put_many([b"1", b"2", b"3"])
+    messages = client.queue(queue_id).get_many(max_messages=2, timeout=0)
     assert client.release(messages) == 2
     assert client.release(messages) == 0
-    again = connected().retrieve_messages(queue_id, max_messages=3, timeout=0)
+    again = connected().queue(queue_id).get_many(max_messages=3, timeout=0)
     assert [(m.body, m.redelivered) for m in again] == [(b"1", True), (b"2", True), (b"3", False)]
 
 
 def test_a_message_just_read_can_be_released(client: Any, queue_id: int) -> None:
-    client.put_many(queue_id, [b"1", b"2"])
-    messages = client.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    client.queue(queue_id).put_many([b"1", b"2"])
+    messages = client.queue(queue_id).get_many(max_messages=2, timeout=0)
     assert client.release(messages[1:]) in (0, 1)  # confirmed meanwhile, or given back
 
 
@@ -692,6 +692,6 @@ def test_many_more_calls_than_may_be_unconfirmed(client: Any, queue_id: int) -> 
     for number in range(2500):
         client.put_message(queue_id, b"%d" % number)
     taken = 0
-    while messages := client.retrieve_messages(queue_id, max_messages=100, timeout=0):
+    while messages := client.queue(queue_id).get_many(max_messages=100, timeout=0):
         taken += len(messages)
     assert taken == 2500

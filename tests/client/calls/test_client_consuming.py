@@ -41,7 +41,7 @@ def queue_id(client: Any) -> int:
 
 def put_numbers(client: Any, queue_id: int, count: int) -> list[bytes]:
     bodies = [b"%d" % number for number in range(count)]
-    client.put_many(queue_id, bodies)
+    client.queue(queue_id).put_many(bodies)
     return bodies
 
 
@@ -65,7 +65,7 @@ def acknowledge(consumer: Any, count: int) -> list[Any]:
 def test_what_leaves_its_block_is_acknowledged(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 300)
     seen = []
-    with client.consume(queue_id, credit=16) as consumer:
+    with client.queue(queue_id).consume(credit=16) as consumer:
         for leased in consumer:
             with leased:
                 seen.append(leased.body)
@@ -78,7 +78,7 @@ def test_what_leaves_its_block_is_acknowledged(client: Any, connected: Connect, 
 
 def test_what_raises_comes_again(client: Any, queue_id: int) -> None:
     put_numbers(client, queue_id, 1)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         with pytest.raises(ValueError, match="cannot"), consumer.get(60):
             raise ValueError("cannot")
         leased = consumer.get(60)
@@ -88,7 +88,7 @@ def test_what_raises_comes_again(client: Any, queue_id: int) -> None:
 
 def test_answers_by_hand(client: Any, queue_id: int) -> None:
     put_numbers(client, queue_id, 2)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         first, second = take(consumer, 2)
         first.touch()
         first.ack()
@@ -104,7 +104,7 @@ def test_answers_by_hand(client: Any, queue_id: int) -> None:
 
 
 def test_get_waits_no_longer_than_asked(client: Any, queue_id: int) -> None:
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         assert consumer.get(0) is None
         assert consumer.get(0.02) is None
         client.put_message(queue_id, b"late")
@@ -118,7 +118,7 @@ def test_who_has_become_slow_leaves_to_others_what_it_has_not_begun(
 ) -> None:
     bodies = put_numbers(client, queue_id, 400)
     other = connected()
-    with client.consume(queue_id) as slow, other.consume(queue_id) as free:
+    with client.queue(queue_id).consume() as slow, other.queue(queue_id).consume() as free:
         seen = [leased.body for leased in acknowledge(slow, 150)]
         held = slow.get(60)
         # Two may wait behind what it works on.
@@ -132,12 +132,12 @@ def test_who_has_become_slow_leaves_to_others_what_it_has_not_begun(
 
 def test_closing_gives_back_what_was_not_answered(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 5)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         with consumer.get(60):
             pass
         consumer.get(60)
     other = connected()
-    with other.consume(queue_id) as heir:
+    with other.queue(queue_id).consume() as heir:
         messages = take(heir, 4)
         assert [leased.body for leased in messages] == bodies[1:]
         assert {leased.message.attempt for leased in messages} == {1}
@@ -145,11 +145,11 @@ def test_closing_gives_back_what_was_not_answered(client: Any, connected: Connec
 
 def test_closing_the_client_gives_back_too(client: Any, connected: Connect, queue_id: int) -> None:
     bodies = put_numbers(client, queue_id, 3)
-    consumer = client.consume(queue_id)
+    consumer = client.queue(queue_id).consume()
     with consumer.get(60):
         pass
     client.close()
-    with connected().consume(queue_id) as heir:
+    with connected().queue(queue_id).consume() as heir:
         messages = take(heir, 2)
         assert [leased.body for leased in messages] == bodies[1:]
         assert {leased.message.attempt for leased in messages} == {1}
@@ -160,7 +160,7 @@ def test_what_was_answered_just_before_closing_is_told(
 ) -> None:
     put_numbers(client, queue_id, 20)
     other = connected()
-    consumer = other.consume(queue_id)
+    consumer = other.queue(queue_id).consume()
     for leased in take(consumer, 20):
         with leased:
             pass
@@ -169,7 +169,7 @@ def test_what_was_answered_just_before_closing_is_told(
 
 
 def test_a_consumer_that_is_closed_ends_its_iteration(client: Any, queue_id: int) -> None:
-    consumer = client.consume(queue_id)
+    consumer = client.queue(queue_id).consume()
     assert consumer.get(0) is None
     ended = threading.Event()
 
@@ -186,7 +186,7 @@ def test_a_consumer_that_is_closed_ends_its_iteration(client: Any, queue_id: int
 
 
 def test_deleting_the_queue_ends_the_consumer(client: Any, connected: Connect, queue_id: int) -> None:
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         assert consumer.get(0) is None
         connected().delete_queue(queue_id)
         with pytest.raises(QueueNotExistingError):
@@ -194,7 +194,7 @@ def test_deleting_the_queue_ends_the_consumer(client: Any, connected: Connect, q
 
 
 def test_consuming_needs_a_queue(client: Any) -> None:
-    with pytest.raises(QueueNotExistingError), client.consume(10**9):
+    with pytest.raises(QueueNotExistingError), client.queue(10**9).consume():
         pass
 
 
@@ -202,7 +202,7 @@ def test_a_consumer_joins_again_after_a_lost_connection(
     client: Any, connected: Connect, queue_id: int, real_service: Any
 ) -> None:
     bodies = put_numbers(client, queue_id, 3)
-    with client.consume(queue_id, credit=2) as consumer:
+    with client.queue(queue_id).consume(credit=2) as consumer:
         first = consumer.get(60)
         real_service.cut_connections()
         assert [leased.body for leased in acknowledge(consumer, 3)] == bodies
@@ -216,7 +216,7 @@ def test_a_consumer_moves_with_its_client_when_the_middleware_stops(
     client: Any, queue_id: int, real_service: Any
 ) -> None:
     bodies = put_numbers(client, queue_id, 3)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         first = consumer.get(60)
         real_service.restart()
         with pytest.raises(LeaseLostError):
@@ -232,7 +232,7 @@ def test_a_lease_kept_alive_does_not_run_out(
 ) -> None:
     put_numbers(client, queue_id, 1)
     real_service.execute("UPDATE telesto.queues SET lease_ms = 3000")
-    with client.consume(queue_id, keep_alive=True) as consumer:
+    with client.queue(queue_id).consume(keep_alive=True) as consumer:
         leased = consumer.get(60)
         deadline = real_service.query("SELECT deadline FROM telesto.leases")
         while real_service.query("SELECT deadline FROM telesto.leases") == deadline:
@@ -247,9 +247,9 @@ def test_a_message_may_wait_and_may_expire(client: Any, queue_id: int) -> None:
     begun = time.monotonic()
     client.put_message(queue_id, b"later", delay=1)
     client.put_messages([queue_id], b"short", expires=0.001)
-    client.put_many(queue_id, [NewMessage(b"now", delay=0, expires=600)])
+    client.queue(queue_id).put_many([NewMessage(b"now", delay=0, expires=600)])
     came: dict[bytes, float] = {}
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         while not came.keys() >= {b"now", b"later"}:
             (leased,) = take(consumer, 1)
             came[leased.body] = time.monotonic() - begun
@@ -260,7 +260,7 @@ def test_a_message_may_wait_and_may_expire(client: Any, queue_id: int) -> None:
 
 def test_a_message_given_back_for_a_time(client: Any, queue_id: int) -> None:
     put_numbers(client, queue_id, 2)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         first, second = take(consumer, 2)
         first.nack(failed=False, delay=0.2)
         (again,) = take(consumer, 1)
@@ -272,9 +272,9 @@ def test_a_message_given_back_for_a_time(client: Any, queue_id: int) -> None:
 def test_dead_letters_go_on_to_a_dead_letter_queue(client: Any) -> None:
     failures = client.create_queue("failures").queue_id
     queue_id = client.create_queue("work", max_attempts=1, dead_letter_queue=failures).queue_id
-    assert client.queue_settings(queue_id).dead_letter_queue == failures
+    assert client.queue(queue_id).settings().dead_letter_queue == failures
     message_id = client.put_message(queue_id, b"order")
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         consumer.get().nack()
     message = client.retrieve_message(failures)
     assert (message.body, message.attempt, message.redelivered) == (b"order", 1, True)
@@ -286,21 +286,21 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(client: Any) -> None:
         1,
     )
     assert origin.died_at <= message.time_of_arrival
-    client.update_queue(queue_id, dead_letter_queue=None)
-    assert client.queue_settings(queue_id).dead_letter_queue is None
+    client.queue(queue_id).update(dead_letter_queue=None)
+    assert client.queue(queue_id).settings().dead_letter_queue is None
     with pytest.raises(QueueNotExistingError):
-        client.update_queue(queue_id, dead_letter_queue=failures + 99)
+        client.queue(queue_id).update(dead_letter_queue=failures + 99)
     with pytest.raises(InvalidParameterError, match="dead letter"):
-        client.update_queue(queue_id, dead_letter_queue=queue_id)
+        client.queue(queue_id).update(dead_letter_queue=queue_id)
 
 
 def test_dead_letters(client: Any, queue_id: int) -> None:
-    client.update_queue(queue_id, max_attempts=1)
+    client.queue(queue_id).update(max_attempts=1)
     put_numbers(client, queue_id, 3)
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         for leased in take(consumer, 3):
             leased.nack()
-    letters = list(client.dead_letters(queue_id))
+    letters = list(client.queue(queue_id).dead_letters())
     assert [(letter.message.body, letter.reason, letter.message.attempt) for letter in letters] == [
         (b"0", "failed", 1),
         (b"1", "failed", 1),
@@ -308,16 +308,16 @@ def test_dead_letters(client: Any, queue_id: int) -> None:
     ]
     ids = [letter.message.message_id for letter in letters]
     assert letters[0].died_at >= letters[0].message.time_of_arrival
-    assert [letter.message.body for letter in client.dead_letters(queue_id, after_message_id=ids[1])] == [
-        b"2"
-    ]
-    assert client.redrive(queue_id, [ids[1]]) == 1
+    assert [
+        letter.message.body for letter in client.queue(queue_id).dead_letters(after_message_id=ids[1])
+    ] == [b"2"]
+    assert client.queue(queue_id).redrive([ids[1]]) == 1
     assert client.retrieve_message(queue_id, timeout=0).body == b"1"
-    assert client.delete_dead_letters(queue_id, ids) == 2
-    assert list(client.dead_letters(queue_id)) == []
-    assert client.redrive(queue_id) == 0
+    assert client.queue(queue_id).delete_dead_letters(ids) == 2
+    assert list(client.queue(queue_id).dead_letters()) == []
+    assert client.queue(queue_id).redrive() == 0
     with pytest.raises(InvalidParameterError, match="at least one"):
-        client.redrive(queue_id, [])
+        client.queue(queue_id).redrive([])
 
 
 @pytest.mark.parametrize(
@@ -339,11 +339,11 @@ def test_times_that_cannot_be(
 
 # ---------------------------------------------------------------------------------- partitions
 def test_messages_of_a_partition_come_in_order_and_alone_to_consumers(client: Any, queue_id: int) -> None:
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key=f"key {i % 2}") for i in range(10)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key=f"key {i % 2}") for i in range(10)])
     client.put_message(queue_id, b"10", partition_key="key 0")
     client.put_messages([queue_id], b"11", partition_key="key 1")
     assert client.retrieve_message(queue_id, timeout=0) is None
-    with client.consume(queue_id, credit=3) as consumer:
+    with client.queue(queue_id).consume(credit=3) as consumer:
         seen: dict[str, list[int]] = {"key 0": [], "key 1": []}
         for leased in acknowledge(consumer, 12):
             seen[leased.message.partition_key].append(int(leased.body))
@@ -351,9 +351,9 @@ def test_messages_of_a_partition_come_in_order_and_alone_to_consumers(client: An
 
 
 def test_what_follows_a_message_given_back_is_not_begun(client: Any, queue_id: int) -> None:
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
     client.put_message(queue_id, b"other", partition_key="other")
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         first, *_ = taken = take(consumer, 1)
         other = []
         while first.body != b"0":
@@ -384,7 +384,7 @@ class Worker:
         # Tests know how much it has; without a credit that follows its pace.
         options = {"credit": 16, **options}
         self._thread = threading.Thread(
-            target=client.run_consumer, args=(queue_id, handler), kwargs=options, daemon=True
+            target=client.queue(queue_id).run_consumer, args=(handler,), kwargs=options, daemon=True
         )
         self._thread.start()
 
@@ -418,7 +418,7 @@ def test_a_handler_works_on_what_comes(
     until_answered(real_service)
     worker.stop()
     assert sorted(seen, key=int) == bodies
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_several_are_worked_on_at_a_time_but_of_a_partition_one(
@@ -445,7 +445,7 @@ def test_several_are_worked_on_at_a_time_but_of_a_partition_one(
             if sum(map(len, order.values())) == 20:
                 done.set()
 
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(20)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="ab"[i % 2]) for i in range(20)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
     assert done.wait(60)
     worker.stop()
@@ -467,7 +467,7 @@ def test_what_a_handler_fails_on_comes_again_in_order(
         if seen[-1][0] == 3:
             done.set()
 
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
     worker = Worker(
         connected("worker"),
         queue_id,
@@ -516,7 +516,7 @@ def test_closing_lets_handlers_end_and_gives_the_rest_back_in_order(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
     slow = Slow()
-    messages = client.put_many(queue_id, [b"%d" % number for number in range(4)])
+    messages = client.queue(queue_id).put_many([b"%d" % number for number in range(4)])
     worker = Worker(connected("worker"), queue_id, slow, on_error=slow.failed)
     assert slow.begun.wait(60)
     wait_for_leases(client, messages)
@@ -526,7 +526,7 @@ def test_closing_lets_handlers_end_and_gives_the_rest_back_in_order(
     assert in_queue(client, queue_id, 3) == [(b"%d" % i, 1) for i in range(1, 4)]
     slow.go_on.set()
     stopping.join(60)
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
     assert (slow.seen, slow.errors) == ([b"0"], [])
 
 
@@ -534,7 +534,7 @@ def test_what_has_not_ended_in_time_goes_back_and_is_no_failure(
     client: Any, connected: Connect, queue_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = Slow()
-    messages = client.put_many(queue_id, [b"%d" % number for number in range(3)])
+    messages = client.queue(queue_id).put_many([b"%d" % number for number in range(3)])
     working = connected("worker")
     worker = Worker(working, queue_id, slow, on_error=slow.failed)
     assert slow.begun.wait(60)
@@ -563,14 +563,14 @@ def test_closing_again_while_handlers_end_does_not_wait_for_them_twice(
         closing.join(60)
         assert not closing.is_alive()
     worker.stop()
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_closing_again_with_less_time_shortens_the_time_that_handlers_have(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
     slow = Slow()
-    messages = client.put_many(queue_id, [b"0", b"1"])
+    messages = client.queue(queue_id).put_many([b"0", b"1"])
     working = connected("worker")
     worker = Worker(working, queue_id, slow, on_error=slow.failed)
     assert slow.begun.wait(60)
@@ -579,7 +579,7 @@ def test_closing_again_with_less_time_shortens_the_time_that_handlers_have(
     closing.start()
     assert in_queue(client, queue_id, 1) == [(b"1", 1)]  # so handlers have their time now
     with pytest.raises(ClientClosedError):
-        working.run_consumer(queue_id, slow)
+        working.queue(queue_id).run_consumer(slow)
     working.close(drain=0)
     closing.join(60)
     assert not closing.is_alive()
@@ -605,7 +605,7 @@ def test_the_others_go_on_when_telling_of_a_failure_fails(
     def fail(message: Any, error: BaseException) -> None:
         raise RuntimeError("nor this")
 
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(4)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=2, on_error=fail, drain=1000)
     assert done.wait(60)
     worker.stop()
@@ -632,9 +632,13 @@ async def test_a_handler_that_was_not_cancelled_and_says_so_has_failed(real_serv
     client = Client(real_service_url)
     await client.connect("worker")
     queue = await client.create_queue("orders", backoff_ms=0)
-    await client.put_many(queue.queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(2)])
+    await client.queue(queue.queue_id).put_many(
+        [NewMessage(b"%d" % i, partition_key="key") for i in range(2)]
+    )
     async with asyncio.timeout(60):
-        await client.run_consumer(queue.queue_id, handle, on_error=lambda _, error: errors.append(error))
+        await client.queue(queue.queue_id).run_consumer(
+            handle, on_error=lambda _, error: errors.append(error)
+        )
         await client.consuming
     assert seen == [(b"0", 1), (b"0", 2), (b"1", 1)]
     assert [type(error) for error in errors] == [asyncio.CancelledError]
@@ -651,7 +655,7 @@ def test_requests_under_way_are_answered_when_the_server_is_closed(
         return b"response"
 
     server = connected("server")
-    serving = threading.Thread(target=server.serve_requests, args=(queue_id, handle))
+    serving = threading.Thread(target=server.queue(queue_id).serve_requests, args=(handle,))
     serving.start()
     responses: list[Any] = []
 
@@ -672,8 +676,8 @@ def test_requests_under_way_are_answered_when_the_server_is_closed(
 def test_a_stopped_consumer_gives_back_what_was_not_taken_and_may_answer_what_was(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
-    messages = client.put_many(queue_id, [b"%d" % number for number in range(6)])
-    with connected("worker").consume(queue_id, credit=16) as consumer:
+    messages = client.queue(queue_id).put_many([b"%d" % number for number in range(6)])
+    with connected("worker").queue(queue_id).consume(credit=16) as consumer:
         first, second = take(consumer, 2)
         wait_for_leases(client, messages)
         consumer.stop()
@@ -688,7 +692,7 @@ def test_a_consumer_stopped_before_it_joins_is_given_nothing(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
     put_numbers(client, queue_id, 1)
-    with connected("worker").consume(queue_id) as consumer:
+    with connected("worker").queue(queue_id).consume() as consumer:
         consumer.stop()
         assert consumer.get(60) is None
         assert in_queue(client, queue_id, 1) == [(b"0", 1)]
@@ -697,7 +701,7 @@ def test_a_consumer_stopped_before_it_joins_is_given_nothing(
 def test_how_long_handlers_may_take_to_end_is_checked(client: Any, queue_id: int) -> None:
     for wrong in (-1, math.nan):
         with pytest.raises(InvalidParameterError, match="drain"):
-            client.run_consumer(queue_id, print, drain=wrong)
+            client.queue(queue_id).run_consumer(print, drain=wrong)
         with pytest.raises(InvalidParameterError, match="drain"):
             client.close(drain=wrong)
     with pytest.raises(TypeError, match="drain"):
@@ -709,15 +713,15 @@ def test_figures_tell_what_waits_for_what(client: Any, connected: Connect) -> No
     queue_id = client.create_queue("kinds", max_attempts=1).queue_id
 
     def kinds() -> tuple[int, ...]:
-        held = client.queue_statistics(queue_id)
+        held = client.queue(queue_id).statistics()
         assert held.exact
         return held.ready, held.delayed, held.backing_off, held.keyed, held.leased, held.dead
 
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(3)])
     client.put_message(queue_id, b"later", delay=3_600)
     assert kinds() == (1, 1, 0, 2, 0, 0)
-    assert client.queue_statistics(queue_id).oldest_age >= 0
-    with connected("worker").consume(queue_id, credit=1) as consumer:
+    assert client.queue(queue_id).statistics().oldest_age >= 0
+    with connected("worker").queue(queue_id).consume(credit=1) as consumer:
         (first,) = take(consumer, 1)
         assert kinds()[4] == 1
         first.nack()
@@ -729,19 +733,19 @@ def test_figures_tell_what_waits_for_what(client: Any, connected: Connect) -> No
 # ---------------------------------------------------------------------- slow and failing consumers
 def test_settings_of_slow_and_failing_consumers(client: Any) -> None:
     usual = client.create_queue("usual").queue_id
-    settings = client.queue_settings(usual)
+    settings = client.queue(usual).settings()
     assert (settings.late_after_ms, settings.late_limit) == (None, 3)
     assert (settings.late_window_ms, settings.fail_limit) == (60_000, 0)
     values = {"late_after_ms": 7, "late_limit": 5, "late_window_ms": 100, "fail_limit": 4}
-    settings = client.queue_settings(client.create_queue("impatient", **values).queue_id)
+    settings = client.queue(client.create_queue("impatient", **values).queue_id).settings()
     assert {name: getattr(settings, name) for name in values} == values
-    client.update_queue(usual, **values)
-    client.update_queue(usual, late_after_ms=None, late_limit=0)
-    settings = client.queue_settings(usual)
+    client.queue(usual).update(**values)
+    client.queue(usual).update(late_after_ms=None, late_limit=0)
+    settings = client.queue(usual).settings()
     assert (settings.late_after_ms, settings.late_limit, settings.late_window_ms) == (None, 0, 100)
     for wrong in ({"late_limit": -1}, {"fail_limit": 1_001}, {"late_window_ms": 99}, {"late_after_ms": 0}):
         with pytest.raises(InvalidParameterError):
-            client.update_queue(usual, **wrong)
+            client.queue(usual).update(**wrong)
 
 
 #: Later than a queue allows that allows a millisecond.
@@ -755,10 +759,10 @@ def answer_late(leased: Any) -> None:
 
 def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected: Connect) -> None:
     queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(10)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(10)])
     client.put_message(queue_id, b"without a key")
     other = connected()
-    with client.consume(queue_id, credit=20) as slow:
+    with client.queue(queue_id).consume(credit=20) as slow:
         begun = []
         while len(begun) < 2:
             leased = slow.get(60)
@@ -766,8 +770,8 @@ def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected
                 leased.ack()
             else:
                 begun.append(leased)
-        client.update_queue(queue_id, late_limit=0)
-        with other.consume(queue_id, credit=20) as idle:
+        client.queue(queue_id).update(late_limit=0)
+        with other.queue(queue_id).consume(credit=20) as idle:
             answer_late(begun[0])
             while not slow.slowed:
                 client.ping()
@@ -787,7 +791,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
     client: Any, connected: Connect, real_service: Any
 ) -> None:
     queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
-    others = connected().consume(queue_id, credit=10)
+    others = connected().queue(queue_id).consume(credit=10)
     at_work: list[bytes] = []
     gone = threading.Event()
 
@@ -795,7 +799,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
         at_work.append(message.body)
         if message.body == b"0":
             # The others come once all is with the pool.
-            client.update_queue(queue_id, late_limit=0)
+            client.queue(queue_id).update(late_limit=0)
             others.__enter__()
             time.sleep(LATE_S)
         else:
@@ -803,7 +807,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
             wait_until(lambda: real_service.query(all_back))
             gone.set()
 
-    client.put_many(queue_id, [NewMessage(b"%d" % i, partition_key="key") for i in range(5)])
+    client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(5)])
     worker = Worker(connected("worker"), queue_id, handle, concurrency=4)
     assert gone.wait(60)
     assert [leased.body for leased in take(others, 3)] == [b"2", b"3", b"4"]
@@ -814,7 +818,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
 def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) -> None:
     queue_id = client.create_queue("failing", fail_limit=2, backoff_ms=0, max_attempts=10).queue_id
     put_numbers(client, queue_id, 3)
-    with client.consume(queue_id, credit=10) as failing:
+    with client.queue(queue_id).consume(credit=10) as failing:
         leases = take(failing, 3)
         for leased in leases[:2]:
             leased.nack()
@@ -822,7 +826,7 @@ def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) ->
             take(failing, 5)
         with pytest.raises(ConsumerInactiveError):
             failing.get(0)
-    with client.consume(queue_id, credit=10) as again:
+    with client.queue(queue_id).consume(credit=10) as again:
         taken = {leased.body: leased.message.attempt for leased in take(again, 3)}
     assert taken == {b"0": 2, b"1": 2, b"2": 1}
 
@@ -830,7 +834,7 @@ def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) ->
 def test_failing_messages_do_not_end_a_pool(client: Any, connected: Connect) -> None:
     """By default it goes on, more slowly while everything fails, and comes to those that do not."""
     queue_id = client.create_queue("failing", max_attempts=1).queue_id
-    client.put_many(queue_id, [b"bad"] * 9 + [b"good"])
+    client.queue(queue_id).put_many([b"bad"] * 9 + [b"good"])
     done = threading.Event()
 
     def handle(message: Any) -> None:
@@ -841,7 +845,7 @@ def test_failing_messages_do_not_end_a_pool(client: Any, connected: Connect) -> 
     worker = Worker(connected("worker"), queue_id, handle, credit=2, on_error=lambda *_: None)
     assert done.wait(60)
     worker.stop()
-    assert len(list(client.dead_letters(queue_id))) == 9
+    assert len(list(client.queue(queue_id).dead_letters())) == 9
 
 
 def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Connect) -> None:
@@ -852,5 +856,5 @@ def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Co
         raise ValueError("never")
 
     with pytest.raises(ConsumerInactiveError):
-        connected("worker").run_consumer(queue_id, handle, concurrency=1, on_error=lambda *_: None)
+        connected("worker").queue(queue_id).run_consumer(handle, concurrency=1, on_error=lambda *_: None)
     assert len({client.retrieve_message(queue_id, timeout=60).body for _ in range(3)}) == 3

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from telesto.client import AsyncTelestoClient, InvalidParameterError, TelestoClient
-from telesto.client.aio_consumer import AsyncConsumer
-from telesto.client.blocking_consumer import Consumer
-from telesto.client.blocking_pool import Pool
+from telesto.client.aio.consumer import AsyncConsumer
+from telesto.client.blocking.consumer import Consumer
+from telesto.client.blocking.pool import Pool
 from telesto.client.bookkeeping.consumer_calls import NextCall
 from telesto.client.session.session import Session
 
@@ -56,7 +56,7 @@ def test_a_handler_that_does_nothing_when_it_is_called_is_refused_at_once(
         TelestoClient(NOWHERE) as client,
         pytest.raises(InvalidParameterError, match="handler must be a plain function"),
     ):
-        getattr(client, way)(1, handler)
+        getattr(client.queue(1), way)(handler)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -65,24 +65,24 @@ async def test_so_is_one_that_should_tell_of_failures(way: str, handler: Callabl
     """Both clients call it and do not await it."""
     said = "on_error must be a plain function"
     with TelestoClient(NOWHERE) as client, pytest.raises(InvalidParameterError, match=said):
-        getattr(client, way)(1, print, on_error=handler)
+        getattr(client.queue(1), way)(print, on_error=handler)
     async with AsyncTelestoClient(NOWHERE) as other:
         with pytest.raises(InvalidParameterError, match=said):
-            await getattr(other, way)(1, waits, on_error=handler)
+            await getattr(other.queue(1), way)(waits, on_error=handler)
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_async_handler_that_yields_is_refused_at_once(way: str) -> None:
     async with AsyncTelestoClient(NOWHERE) as client:
         with pytest.raises(InvalidParameterError, match="async function that does not yield"):
-            await getattr(client, way)(1, waits_and_yields)
+            await getattr(client.queue(1), way)(waits_and_yields)
 
 
 def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
     """Takes the message that must have come back, and how often it was tried."""
     with TelestoClient(url) as client:
         client.connect("heir", existing="use")
-        with client.consume(queue_id) as consumer:
+        with client.queue(queue_id).consume() as consumer:
             leased = consumer.get(60)
             assert leased is not None
             leased.ack()
@@ -115,7 +115,7 @@ def test_what_was_wrapped_ends_with_the_reason_and_gives_the_message_back(
     with TelestoClient(real_service_url) as client:
         client.connect("worker")
         with pytest.raises(InvalidParameterError, match=f"it returned a {returned}"):
-            getattr(client, way)(queue_id, handler, on_error=lambda _, error: failed.append(error))
+            getattr(client.queue(queue_id), way)(handler, on_error=lambda _, error: failed.append(error))
     assert failed == []
     assert message_again(real_service_url, queue_id) == (b"one", 1)
 
@@ -130,8 +130,8 @@ async def test_a_plain_handler_of_the_asyncio_client_ends_with_the_reason(
         await client.connect("worker")
         async with asyncio.timeout(60):
             with pytest.raises(InvalidParameterError, match="something else to await, not NoneType"):
-                await getattr(client, way)(
-                    queue_id, lambda _: None, on_error=lambda _, error: failed.append(error)
+                await getattr(client.queue(queue_id), way)(
+                    lambda _: None, on_error=lambda _, error: failed.append(error)
                 )
     assert failed == []
     assert await asyncio.to_thread(message_again, real_service_url, queue_id) == (b"one", 1)
@@ -149,7 +149,7 @@ async def test_whatever_returns_something_to_await_works(
 
     async with AsyncTelestoClient(real_service_url) as client:
         await client.connect("worker")
-        working = asyncio.create_task(client.run_consumer(queue_id, wrap(handle)))
+        working = asyncio.create_task(client.queue(queue_id).run_consumer(wrap(handle)))
         async with asyncio.timeout(60):
             await handled.wait()
             await client.close()
@@ -170,8 +170,8 @@ def test_a_failure_that_is_told_in_vain_is_logged(
     with TelestoClient(real_service_url) as client:
         client.connect("worker")
         working = threading.Thread(
-            target=client.run_consumer,
-            args=(queue_id, handle),
+            target=client.queue(queue_id).run_consumer,
+            args=(handle,),
             kwargs={"on_error": lambda message, error: waits(message, error)},
         )
         working.start()
@@ -187,7 +187,7 @@ def put_two(url: str) -> int:
     with TelestoClient(url) as client:
         client.connect("boss", existing="use")
         queue = client.create_queue("orders", backoff_ms=0)
-        client.put_many(queue.queue_id, [b"first", b"second"])
+        client.queue(queue.queue_id).put_many([b"first", b"second"])
         return queue.queue_id
 
 
@@ -216,7 +216,7 @@ async def test_what_comes_as_a_pool_is_stopped_goes_back_unbegun_before_handlers
     monkeypatch.setattr(AsyncConsumer, "get", get_as_it_stops)
     async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
         await client.connect("worker")
-        working = asyncio.create_task(client.run_consumer(queue_id, handle, concurrency=2))
+        working = asyncio.create_task(client.queue(queue_id).run_consumer(handle, concurrency=2))
         await running.wait()
         # It would wait for the handler of the first otherwise, and count as begun.
         assert await asyncio.to_thread(message_again_by_get, real_service_url, queue_id) == b"second"
@@ -250,7 +250,7 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
     with TelestoClient(real_service_url) as client:
         client.connect("worker")
         working = threading.Thread(
-            target=client.run_consumer, args=(queue_id, handle), kwargs={"concurrency": 2}
+            target=client.queue(queue_id).run_consumer, args=(handle,), kwargs={"concurrency": 2}
         )
         working.start()
         try:
@@ -283,7 +283,7 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
         left: list[str] = []
 
         def work() -> None:
-            client.run_consumer(queue_id, lambda _: pools[0].stop(), concurrency=2)
+            client.queue(queue_id).run_consumer(lambda _: pools[0].stop(), concurrency=2)
             left.extend(thread.name for thread in threading.enumerate() if "consumer" in thread.name)
 
         working = threading.Thread(target=work)
@@ -327,7 +327,7 @@ async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(
     monkeypatch.setattr(Session, "finish", finish_and_stop)
     async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
         await client.connect("worker")
-        consumer = client.consume(queue_id)
+        consumer = client.queue(queue_id).consume()
         waiting = asyncio.create_task(consumer.get())
         assert await waiting is None
         monkeypatch.undo()

@@ -59,7 +59,7 @@ def test_a_message_is_known_from_its_put_to_its_confirmation(
 
 def test_what_a_consumer_had_is_told(client: Any, queue_id: int) -> None:
     message_id = client.put_message(queue_id, b"x")
-    with client.consume(queue_id) as consumer:
+    with client.queue(queue_id).consume() as consumer:
         leased = consumer.get(60)
         (record,) = client.message_history(message_id).records
         assert (record.state, record.number, record.session) == (MessageState.LEASED, None, None)

@@ -20,7 +20,7 @@ def service_url(real_service_url: str) -> str:
 
 
 def first_of_many(client: Any) -> Any:
-    (result,) = client.put_many(999, [b"x"])
+    (result,) = client.queue(999).put_many([b"x"])
     raise result.error
 
 
@@ -32,7 +32,7 @@ def one_of_several(client: Any) -> Any:
 
 
 def join(client: Any) -> None:
-    with client.consume(999):
+    with client.queue(999).consume():
         pass
 
 
@@ -45,24 +45,24 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "retrieve_message": lambda client: client.retrieve_message(999, timeout=0),
     "retrieve_message, waiting": lambda client: client.retrieve_message(999, timeout=60),
     "retrieve_message by time": lambda client: client.retrieve_message(999, mode=ReadMode.TIME, timeout=60),
-    "retrieve_messages": lambda client: client.retrieve_messages(999, max_messages=5, timeout=0),
+    "retrieve_messages": lambda client: client.queue(999).get_many(max_messages=5, timeout=0),
     "consume": join,
-    "run_consumer": lambda client: client.run_consumer(999, print),
-    "serve_requests": lambda client: client.serve_requests(999, print),
-    "update_queue": lambda client: client.update_queue(999, max_attempts=3),
-    "queue_settings": lambda client: client.queue_settings(999),
+    "run_consumer": lambda client: client.queue(999).run_consumer(print),
+    "serve_requests": lambda client: client.queue(999).serve_requests(print),
+    "update_queue": lambda client: client.queue(999).update(max_attempts=3),
+    "queue_settings": lambda client: client.queue(999).settings(),
     "delete_queue": lambda client: client.delete_queue(999),
     "get_queue_by_id": lambda client: client.get_queue_by_id(999),
-    "purge_queue": lambda client: client.purge_queue(999),
-    "queue_statistics": lambda client: client.queue_statistics(999),
+    "purge_queue": lambda client: client.queue(999).purge(),
+    "queue_statistics": lambda client: client.queue(999).statistics(),
     "read_messages": lambda client: list(client.read_messages(999)),
-    "dead_letters": lambda client: list(client.dead_letters(999)),
-    "delete_dead_letters": lambda client: client.delete_dead_letters(999),
-    "redrive": lambda client: client.redrive(999),
+    "dead_letters": lambda client: list(client.queue(999).dead_letters()),
+    "delete_dead_letters": lambda client: client.queue(999).delete_dead_letters(),
+    "redrive": lambda client: client.queue(999).redrive(),
     "create_queue": lambda client: client.create_queue("new", dead_letter_queue=999),
-    "update_queue to a missing one": lambda client: client.update_queue(
-        client.create_queue("there").queue_id, dead_letter_queue=999
-    ),
+    "update_queue to a missing one": lambda client: client.queue(
+        client.create_queue("there").queue_id
+    ).update(dead_letter_queue=999),
 }
 
 
@@ -90,7 +90,7 @@ def test_dead_letters_that_would_come_back_are_told_apart(client: Any) -> None:
     first = client.create_queue("first")
     second = client.create_queue("second", dead_letter_queue=first.queue_id)
     with pytest.raises(InvalidParameterError) as caught:
-        client.update_queue(first.queue_id, dead_letter_queue=second.queue_id)
+        client.queue(first.queue_id).update(dead_letter_queue=second.queue_id)
     assert caught.value.details == (
         f"queue {first.queue_id} was not changed: "
         f"its dead letters would come back from queue {second.queue_id}"
@@ -106,20 +106,20 @@ def test_a_full_queue_is_named(client: Any) -> None:
 
 def test_dead_letters_outlive_their_queue(client: Any) -> None:
     queue = client.create_queue("gone", max_attempts=1, backoff_ms=0)
-    client.put_many(queue.queue_id, [b"0", b"1"])
-    with client.consume(queue.queue_id) as consumer:
+    client.queue(queue.queue_id).put_many([b"0", b"1"])
+    with client.queue(queue.queue_id).consume() as consumer:
         for _ in range(2):
             leased = consumer.get(60)
             leased.nack()
     client.delete_queue(queue.queue_id)
-    letters = list(client.dead_letters(queue.queue_id))
+    letters = list(client.queue(queue.queue_id).dead_letters())
     assert [letter.message.body for letter in letters] == [b"0", b"1"]
-    assert client.delete_dead_letters(queue.queue_id, [letters[0].message.message_id]) == 1
-    assert client.delete_dead_letters(queue.queue_id, [letters[0].message.message_id]) == 0
-    assert client.delete_dead_letters(queue.queue_id) == 1
+    assert client.queue(queue.queue_id).delete_dead_letters([letters[0].message.message_id]) == 1
+    assert client.queue(queue.queue_id).delete_dead_letters([letters[0].message.message_id]) == 0
+    assert client.queue(queue.queue_id).delete_dead_letters() == 1
     for call in (
-        lambda: list(client.dead_letters(queue.queue_id)),
-        lambda: client.delete_dead_letters(queue.queue_id),
+        lambda: list(client.queue(queue.queue_id).dead_letters()),
+        lambda: client.queue(queue.queue_id).delete_dead_letters(),
     ):
         with pytest.raises(QueueNotExistingError, match=f"there is no queue {queue.queue_id}"):
             call()

@@ -34,7 +34,7 @@ class Server:
     def __init__(self, client: Any, queue_id: int, handler: Callable[[Any], Any], **options: Any) -> None:
         self.client = client
         self._executor = ThreadPoolExecutor(1)
-        self._serving = self._executor.submit(client.serve_requests, queue_id, handler, **options)
+        self._serving = self._executor.submit(client.queue(queue_id).serve_requests, handler, **options)
 
     def stop(self) -> None:
         self.client.close()
@@ -65,7 +65,7 @@ def test_requests_are_answered_until_the_server_is_closed(
         assert ask(client, queue_id, body) == body[::-1]
     until_answered(real_service)
     server.stop()
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_a_handler_that_fails_does_not_end_the_server(client: Any, connected: Connect, queue_id: int) -> None:
@@ -141,7 +141,7 @@ def test_what_asks_for_no_response_gets_none(
         assert handled.acquire(timeout=PATIENCE_S)
     until_answered(real_service)
     server.stop()
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_a_request_that_comes_again_is_not_answered_again(
@@ -172,7 +172,7 @@ def test_a_request_that_comes_again_is_not_answered_again(
     assert len(runs) == 3
     assert runs == sorted(runs)
     assert client.retrieve_message(queue_id, timeout=0) is None
-    assert client.queue_statistics(queue_id).depth == 0
+    assert client.queue(queue_id).statistics().depth == 0
 
 
 def test_deleting_the_queue_ends_the_server(client: Any, connected: Connect, queue_id: int) -> None:
@@ -202,7 +202,7 @@ def responses(real_service: Any) -> list[Any]:
 
 def until_empty(client: Any, queue_id: int) -> None:
     """Returns when the queue holds nothing, which the service sees to by itself."""
-    wait_until(lambda: not client.queue_statistics(queue_id).depth)
+    wait_until(lambda: not client.queue(queue_id).statistics().depth)
 
 
 def test_a_request_that_nobody_took_in_time_is_not_handled(
@@ -260,12 +260,12 @@ def test_what_is_handed_over_tells_when_it_expires(
 ) -> None:
     queue_id = client.create_queue("short", lease_ms=3_600_000).queue_id
     client.put_message(queue_id, b"1", expires=600, partition_key=key)
-    with connected("worker").consume(queue_id) as consumer:
+    with connected("worker").queue(queue_id).consume() as consumer:
         leased = consumer.get(PATIENCE_S)
         assert 0 < leased.message.expires_in <= 600
         leased.ack()
     client.put_message(queue_id, b"2", partition_key=key)
-    with connected("worker 2").consume(queue_id) as consumer:
+    with connected("worker 2").queue(queue_id).consume() as consumer:
         leased = consumer.get(PATIENCE_S)
         assert leased.message.expires_in is None
         leased.ack()
@@ -277,9 +277,9 @@ def test_what_is_read_tells_when_it_expires_also_after_a_takeover(
     client.put_message(queue_id, b"1", expires=600)
     client.put_message(queue_id, b"2")
     reader = connected("reader", options=ClientOptions(auto_confirm=False))
-    given = reader.retrieve_messages(queue_id, max_messages=2, timeout=0)
+    given = reader.queue(queue_id).get_many(max_messages=2, timeout=0)
     assert [message.expires_in is None for message in given] == [False, True]
     assert 0 < given[0].expires_in <= 600
-    again = connected("reader", existing="use").retrieve_messages(queue_id, max_messages=2, timeout=0)
+    again = connected("reader", existing="use").queue(queue_id).get_many(max_messages=2, timeout=0)
     assert [(message.body, message.expires_in is None) for message in again] == [(b"1", False), (b"2", True)]
     assert again[0].expires_in <= given[0].expires_in

@@ -21,10 +21,10 @@ def work() -> None:
     with TelestoClient(TASK["url"]) as client:
         client.connect("worker")
         if TASK["way"] == "signals":
-            client.run_consumer(TASK["queue_id"], handle, credit=4, stop_signals=(signal.SIGTERM,))
+            client.queue(TASK["queue_id"]).run_consumer(handle, credit=4, stop_signals=(signal.SIGTERM,))
         else:
             signal.signal(signal.SIGTERM, lambda *_: client.close())
-            client.run_consumer(TASK["queue_id"], handle, credit=4)
+            client.queue(TASK["queue_id"]).run_consumer(handle, credit=4)
 
 
 async def work_asyncio() -> None:
@@ -41,11 +41,11 @@ async def work_asyncio() -> None:
     async with AsyncTelestoClient(TASK["url"]) as client:
         await client.connect("worker")
         if TASK["way"] == "asyncio-signals":
-            await client.run_consumer(
-                TASK["queue_id"], handle_asyncio, credit=4, stop_signals=(signal.SIGTERM,)
+            await client.queue(TASK["queue_id"]).run_consumer(
+                handle_asyncio, credit=4, stop_signals=(signal.SIGTERM,)
             )
         else:
-            task = asyncio.create_task(client.run_consumer(TASK["queue_id"], handle_asyncio, credit=4))
+            task = asyncio.create_task(client.queue(TASK["queue_id"]).run_consumer(handle_asyncio, credit=4))
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
             await asyncio.wait([task])
             assert task.cancelled()

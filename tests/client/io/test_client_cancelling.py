@@ -22,7 +22,7 @@ async def put_several(scene: Scene) -> None:
 
 
 async def put_many(scene: Scene) -> None:
-    await scene.client.put_many(scene.queue_id, [b"4", b"5", b"6"])
+    await scene.client.queue(scene.queue_id).put_many([b"4", b"5", b"6"])
 
 
 async def read_one(scene: Scene) -> None:
@@ -32,7 +32,7 @@ async def read_one(scene: Scene) -> None:
 
 
 async def read_several(scene: Scene) -> None:
-    messages = await scene.client.retrieve_messages(scene.queue_id, max_messages=2)
+    messages = await scene.client.queue(scene.queue_id).get_many(max_messages=2)
     scene.handed += [message.body for message in messages]
 
 
@@ -50,7 +50,7 @@ async def read_within_a_limit(scene: Scene) -> None:
 
 
 async def release(scene: Scene) -> None:
-    messages = await scene.client.retrieve_messages(scene.queue_id, max_messages=2)
+    messages = await scene.client.queue(scene.queue_id).get_many(max_messages=2)
     scene.handed += [message.body for message in messages]
     await scene.client.release(messages[1:])
 
@@ -58,7 +58,7 @@ async def release(scene: Scene) -> None:
 async def ask(scene: Scene) -> None:
     await scene.client.get_queues()
     await scene.client.ping()
-    await scene.client.queue_statistics(scene.queue_id)
+    await scene.client.queue(scene.queue_id).statistics()
     [_ async for _ in scene.client.read_messages(scene.queue_id)]
     message_id = await scene.client.put_message(scene.queue_id, b"known")
     assert (await scene.client.message_history(message_id)).state is MessageState.READY
@@ -66,14 +66,14 @@ async def ask(scene: Scene) -> None:
 
 async def administer(scene: Scene) -> None:
     await scene.client.create_queue("others")
-    await scene.client.update_queue(scene.queue_id, max_messages=1_000)
-    assert (await scene.client.queue_settings(scene.queue_id)).max_messages == 1_000
+    await scene.client.queue(scene.queue_id).update(max_messages=1_000)
+    assert (await scene.client.queue(scene.queue_id).settings()).max_messages == 1_000
     others = await scene.client.get_queue_by_name("others")
     await scene.client.get_active_queues()
-    await scene.client.purge_queue(others.queue_id)
-    [_ async for _ in scene.client.dead_letters(others.queue_id)]
-    assert await scene.client.redrive(others.queue_id) == 0
-    assert await scene.client.delete_dead_letters(others.queue_id) == 0
+    await scene.client.queue(others.queue_id).purge()
+    [_ async for _ in scene.client.queue(others.queue_id).dead_letters()]
+    assert await scene.client.queue(others.queue_id).redrive() == 0
+    assert await scene.client.queue(others.queue_id).delete_dead_letters() == 0
     await scene.client.delete_queue(others.queue_id)
 
 
@@ -141,7 +141,7 @@ async def check_that_nothing_is_lost(scene: Scene, scenario: Callable[[Scene], A
     assert others[0] == stored[0].message_id
     assert others[1].name == "orders"
     left = []
-    while messages := await client.retrieve_messages(scene.queue_id, max_messages=10, timeout=0):
+    while messages := await client.queue(scene.queue_id).get_many(max_messages=10, timeout=0):
         left += [message.body for message in messages if not message.redelivered or scenario is not release]
         await client.confirm(messages)
     counts = Counter(scene.handed + left)

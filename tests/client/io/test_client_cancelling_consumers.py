@@ -45,13 +45,13 @@ class Scene:
 
 
 async def take_and_acknowledge(scene: Scene) -> None:
-    async with scene.client.consume(scene.queue_id, credit=2) as consumer:
+    async with scene.client.queue(scene.queue_id).consume(credit=2) as consumer:
         for _ in range(3):
             await scene.ack(await consumer.get(PATIENCE_S))
 
 
 async def give_back(scene: Scene) -> None:
-    async with scene.client.consume(scene.queue_id) as consumer:
+    async with scene.client.queue(scene.queue_id).consume() as consumer:
         leased = await consumer.get(PATIENCE_S)
         assert leased is not None
         await leased.nack(failed=False)
@@ -59,7 +59,7 @@ async def give_back(scene: Scene) -> None:
 
 
 async def touch(scene: Scene) -> None:
-    async with scene.client.consume(scene.queue_id) as consumer:
+    async with scene.client.queue(scene.queue_id).consume() as consumer:
         leased = await consumer.get(PATIENCE_S)
         assert leased is not None
         await leased.touch()
@@ -67,7 +67,7 @@ async def touch(scene: Scene) -> None:
 
 
 async def leave_blocks(scene: Scene) -> None:
-    async with scene.client.consume(scene.queue_id) as consumer:
+    async with scene.client.queue(scene.queue_id).consume() as consumer:
         async for leased in consumer:
             async with leased:
                 scene.begun.append(leased.body)
@@ -76,7 +76,7 @@ async def leave_blocks(scene: Scene) -> None:
 
 
 async def close_with_messages(scene: Scene) -> None:
-    consumer = scene.client.consume(scene.queue_id)
+    consumer = scene.client.queue(scene.queue_id).consume()
     try:  # what a consumer has is kept for it until it is closed
         await consumer.get(PATIENCE_S)
     finally:
@@ -95,7 +95,7 @@ async def have_a_handler_work(scene: Scene) -> None:
 
     with suppress(TimeoutError):
         async with limit:
-            await scene.client.run_consumer(scene.queue_id, handle, concurrency=2, drain=0.02)
+            await scene.client.queue(scene.queue_id).run_consumer(handle, concurrency=2, drain=0.02)
 
 
 async def serve_requests(scene: Scene) -> None:
@@ -110,7 +110,7 @@ async def serve_requests(scene: Scene) -> None:
 
     with suppress(TimeoutError):
         async with limit:
-            await scene.client.serve_requests(scene.queue_id, handle, drain=0.02)
+            await scene.client.queue(scene.queue_id).serve_requests(handle, drain=0.02)
 
 
 SCENARIOS: list[Callable[[Scene], Coroutine[Any, Any, None]]] = [
@@ -140,7 +140,7 @@ async def test_a_call_may_be_cancelled_at_any_await(
     for wait in itertools.count(1):
         assert wait < WAITS_MAX
         bodies = [b"%d.%d" % (wait, number) for number in range(3)]
-        await client.put_many(queue.queue_id, bodies)
+        await client.queue(queue.queue_id).put_many(bodies)
         scene = Scene(client, queue.queue_id)
         reached = await cancel_at(scenario(scene), wait)
         again = await drain(client, queue.queue_id, real_service)
@@ -172,7 +172,7 @@ async def cancel_at(scenario: Coroutine[Any, Any, None], wait: int) -> bool:
 async def drain(client: AsyncTelestoClient, queue_id: int, real_service: Any) -> list[bytes]:
     """Acknowledges what comes until nothing is left; what the cancelled call had comes back by its lease."""
     acknowledged: list[bytes] = []
-    async with asyncio.timeout(3 * PATIENCE_S), client.consume(queue_id) as consumer:
+    async with asyncio.timeout(3 * PATIENCE_S), client.queue(queue_id).consume() as consumer:
         while await asyncio.to_thread(real_service.query, LEFT):
             leased = await consumer.get(0.05)
             if leased is not None:

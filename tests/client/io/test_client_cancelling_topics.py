@@ -20,7 +20,7 @@ class TopicScene(Scene):
 
     async def __aenter__(self) -> TopicScene:
         await self.client.connect(name="alice")
-        await self.client.subscribe("news")
+        await self.client.topic("news").subscribe()
         for body in (b"1", b"2", b"3"):
             self.publish(body)
         return self
@@ -36,60 +36,60 @@ class TopicScene(Scene):
 
 
 async def put(scene: TopicScene) -> None:
-    await scene.client.put("news", b"4")
+    await scene.client.topic("news").put(b"4")
 
 
 async def put_with_a_sequence(scene: TopicScene) -> None:
-    await scene.client.put("news", b"4", sequence=1)
-    await scene.client.put("news", b"5", sequence=2)
+    await scene.client.topic("news").put(b"4", sequence=1)
+    await scene.client.topic("news").put(b"5", sequence=2)
 
 
 async def put_several(scene: TopicScene) -> None:
-    await scene.client.put_to_topic("news", [b"4", b"5"])
+    await scene.client.topic("news").put_many([b"4", b"5"])
 
 
 async def get(scene: TopicScene) -> None:
-    scene.hand(await scene.client.get("news"))
-    scene.hand(await scene.client.get())
+    scene.hand(await scene.client.topic("news").get())
+    scene.hand(await scene.client.subscribed_topics.get())
 
 
 async def get_several(scene: TopicScene) -> None:
-    scene.hand(*await scene.client.get_messages("news", max_messages=2))
-    scene.hand(*await scene.client.get_messages(max_messages=2))
+    scene.hand(*await scene.client.topic("news").get_many(max_messages=2))
+    scene.hand(*await scene.client.subscribed_topics.get_many(max_messages=2))
 
 
 async def get_what_comes_later(scene: TopicScene) -> None:
-    scene.hand(*await scene.client.get_messages("news", max_messages=3))
+    scene.hand(*await scene.client.topic("news").get_many(max_messages=3))
     asyncio.get_running_loop().call_soon(scene.publish, b"4")
-    scene.hand(await scene.client.get("news"))
+    scene.hand(await scene.client.topic("news").get())
 
 
 async def get_at_the_same_time(scene: TopicScene) -> None:
     async def get_one() -> None:
-        scene.hand(await scene.client.get("news"))
+        scene.hand(await scene.client.topic("news").get())
 
     await asyncio.gather(get_one(), get_one(), get_one())
 
 
 async def iterate(scene: TopicScene) -> None:
-    async for message in scene.client.subscription("news"):
+    async for message in scene.client.topic("news").messages():
         scene.hand(message)
         if len(scene.handed) == 3:
             return
 
 
 async def release(scene: TopicScene) -> None:
-    messages = await scene.client.get_messages("news", max_messages=3)
+    messages = await scene.client.topic("news").get_many(max_messages=3)
     scene.hand(*messages)
     await scene.client.release(messages[1:])
 
 
 async def come_and_go(scene: TopicScene) -> None:
-    await scene.client.subscribe("prices")
+    await scene.client.topic("prices").subscribe()
     await scene.client.topics()
     await scene.client.subscriptions()
-    await scene.client.unsubscribe("prices")
-    await scene.client.delete_topic("prices")
+    await scene.client.topic("prices").unsubscribe()
+    await scene.client.topic("prices").delete()
 
 
 SCENARIOS: list[Callable[[TopicScene], Awaitable[None]]] = [
@@ -127,12 +127,12 @@ async def check_that_nothing_is_lost(scene: TopicScene, *, again: bool) -> None:
     With ``again`` the application gave some back that it had been handed.
     """
     client = scene.client
-    after = await client.put("news", b"after")
+    after = await client.topic("news").put(b"after")
     topic = scene.service.topics.topic("news")
     stored = [body for _, _, body in topic.messages]
     assert stored[after - 1] == b"after"
     left: list[TopicMessage] = []
-    while messages := await client.get_messages(max_messages=10, timeout=0):
+    while messages := await client.subscribed_topics.get_many(max_messages=10, timeout=0):
         left += [message for message in messages if message.topic == "news"]
         await client.confirm(messages)
     numbers = [message.number for message in left]

@@ -25,7 +25,7 @@ from telesto.client import (
     NotConnectedError,
     TelestoClient,
 )
-from telesto.client import blocking as blocking_client
+from telesto.client.blocking import client as blocking_client
 from telesto.client.bookkeeping.consumer_calls import JoinCall
 from telesto.client.connection.link import Link
 from telesto.client.io.driver import Driver
@@ -183,7 +183,7 @@ def test_a_consumer_that_is_stopped_does_not_wait_to_join(
 ) -> None:
     client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000))
     client.connect(name="alice")
-    consumer = client.consume(fake_server.service.add_queue("orders"))
+    consumer = client.queue(fake_server.service.add_queue("orders")).consume()
     sent = noted(monkeypatch, Link, "send")
     fake_server.deaf = True
     with ThreadPoolExecutor(1) as executor:
@@ -276,7 +276,7 @@ def test_a_slow_middleware_slows_the_client_down(client: Any, fake_server: FakeS
     fake_server.do(served.transport.pause_reading)
     bodies = [bytes(1_000_000)] * 30
     with ThreadPoolExecutor(1) as executor:
-        putting = executor.submit(client.put_many, queue_id, bodies)
+        putting = executor.submit(client.queue(queue_id).put_many, bodies)
         time.sleep(DONE_BY_THEN_S)
         assert not putting.done()
         fake_server.do(served.transport.resume_reading)
@@ -455,4 +455,4 @@ def test_a_forked_child_is_told(blocking: TelestoClient, queue_id: int) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert blocking.put_message(queue_id, b"z") > 0
-    assert blocking.queue_statistics(queue_id).depth == 2
+    assert blocking.queue(queue_id).statistics().depth == 2

@@ -115,7 +115,7 @@ def test_a_middleware_stands_still_under_its_clients(database_url: str, open_cli
         read_from, consumed, put_to = [
             other.create_queue(name).queue_id for name in ("read from", "consumed", "put to")
         ]
-        with consuming.consume(consumed) as consumer:
+        with consuming.queue(consumed).consume() as consumer:
             read = executor.submit(reading.retrieve_message, read_from, timeout=25)
             consume = executor.submit(consumer.get, 25)
             os.killpg(process.pid, signal.SIGSTOP)

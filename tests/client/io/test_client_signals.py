@@ -28,8 +28,8 @@ from telesto.client import (
     InvalidParameterError,
     TelestoClient,
     TelestoError,
-    blocking,
 )
+from telesto.client.blocking import client as blocking_client
 from telesto.client.io.driver import Driver
 
 #: How long a call may take that nothing holds up, on a very busy machine.
@@ -92,7 +92,7 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(
             outcomes["handler"] += 1
 
         def count() -> None:
-            client.queue_statistics(queue_id)
+            client.queue(queue_id).statistics()
 
         def others_put() -> None:
             while not ended.is_set():
@@ -111,7 +111,7 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
         expected = outcomes["main"] + outcomes["handler"] + outcomes["other"]
-        assert client.queue_statistics(queue_id).depth == expected
+        assert client.queue(queue_id).statistics().depth == expected
     assert outcomes["refused"]
 
 
@@ -139,7 +139,7 @@ def test_a_call_that_is_interrupted_when_it_begins_to_wait_leaves_the_lock_in_or
             super().__init__(*arguments)
             self.inner_lock = lock
 
-    monkeypatch.setattr(blocking, "Driver", LockedDriver)
+    monkeypatch.setattr(blocking_client, "Driver", LockedDriver)
     with TelestoClient(fake_server.url, state_dir=tmp_path if moment == "writing" else None) as client:
         if moment != "connecting":
             client.connect(name="alice")
@@ -220,12 +220,12 @@ def test_signals_that_no_handler_can_have_are_refused(fake_server: FakeServer) -
     with TelestoClient(fake_server.url) as client:
         client.connect(name="alice")
         with pytest.raises(InvalidParameterError, match="stop_signals"):
-            client.run_consumer(1, print, stop_signals=(signal.SIGTERM, signal.SIGKILL))
+            client.queue(1).run_consumer(print, stop_signals=(signal.SIGTERM, signal.SIGKILL))
         errors: list[BaseException] = []
 
         def run() -> None:
             try:
-                client.run_consumer(1, print, stop_signals=(signal.SIGTERM,))
+                client.queue(1).run_consumer(print, stop_signals=(signal.SIGTERM,))
             except InvalidParameterError as error:
                 errors.append(error)
 
@@ -245,7 +245,7 @@ async def test_signals_that_no_handler_can_have_are_refused_for_asyncio(fake_ser
     async with AsyncTelestoClient(fake_server.url) as client:
         await client.connect(name="alice")
         with pytest.raises(InvalidParameterError, match="stop_signals"):
-            await client.run_consumer(1, handle, stop_signals=(signal.SIGTERM, signal.SIGKILL))
+            await client.queue(1).run_consumer(handle, stop_signals=(signal.SIGTERM, signal.SIGKILL))
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -292,7 +292,7 @@ def test_sigterm_lets_a_handler_end_and_gives_the_rest_back(
     with TelestoClient(real_service_url) as client:
         client.connect(name="alice")
         queue_id = client.create_queue("orders").queue_id
-        client.put_many(queue_id, [b"%d" % number for number in range(4)])
+        client.queue(queue_id).put_many([b"%d" % number for number in range(4)])
         worker = StoppedWorker(real_service_url, queue_id, way)
         try:
             assert worker.begun() == "0"
@@ -306,7 +306,7 @@ def test_sigterm_lets_a_handler_end_and_gives_the_rest_back(
         finally:
             worker.kill()
         assert (status, said.split(), complaints) == (0, ["ended", "0"], "")
-        assert client.queue_statistics(queue_id).depth == 0
+        assert client.queue(queue_id).statistics().depth == 0
 
 
 @pytest.mark.parametrize("moment", ["idle", "following", "working"])
@@ -324,7 +324,7 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
         client.connect(name="alice")
         queue_id = client.create_queue("orders", lease_ms=3_600_000).queue_id
         empty_id = client.create_queue("empty").queue_id
-        client.put_many(queue_id, [b"0", b"1"] if moment == "working" else [b"0"])
+        client.queue(queue_id).put_many([b"0", b"1"] if moment == "working" else [b"0"])
 
         def handle(_: Any) -> None:
             begun.set()
@@ -346,7 +346,7 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
         if moment == "following":
             executor.submit(client.retrieve_message, empty_id, timeout=2 * PATIENCE_S)
         heard = executor.submit(interrupt)
-        client.run_consumer(queue_id, handle, credit=4, stop_signals=(signal.SIGUSR1,))
+        client.queue(queue_id).run_consumer(handle, credit=4, stop_signals=(signal.SIGUSR1,))
         stopped.set()
         assert heard.result(PATIENCE_S)
         client.close()
@@ -357,7 +357,7 @@ def test_a_second_sigterm_ends_at_once(real_service_url: str, way: str) -> None:
     with TelestoClient(real_service_url) as client:
         client.connect(name="alice")
         queue_id = client.create_queue("orders").queue_id
-        client.put_many(queue_id, [b"0", b"1"])
+        client.queue(queue_id).put_many([b"0", b"1"])
         worker = StoppedWorker(real_service_url, queue_id, way)
         try:
             assert worker.begun() == "0"

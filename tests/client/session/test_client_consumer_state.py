@@ -57,7 +57,7 @@ class Bench:
         self.consumers = Consumers(
             ClientOptions(), lambda: self.now, self.host.send, self.host.finish, self.host.settle_soon
         )
-        self.state = ConsumerState(1, credit, 0, keep_alive)
+        self.state = ConsumerState(credit, 0, keep_alive)
         self.joins(CONSUMER)
 
     @property

@@ -198,7 +198,7 @@ class ConsumerProcess(ClientProcess):
     # --- blocking ----------------------------------------------------------------------------
 
     def _consume_in_turn(self, client: TelestoClient, late_share: float = 0.0) -> None:
-        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT, keep_alive=not late_share)
+        consumer = client.queue(self.task.queue_ids[0]).consume(credit=_CREDIT, keep_alive=not late_share)
         while not self.stopping and client.session is not None:
             leased = self._next(client, consumer)
             if leased is None:
@@ -217,7 +217,7 @@ class ConsumerProcess(ClientProcess):
 
     def _consume_untold(self, client: TelestoClient) -> None:
         """Acknowledges by leaving the block, which waits for no answer."""
-        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        consumer = client.queue(self.task.queue_ids[0]).consume(credit=_CREDIT)
         while not self.stopping and client.session is not None:
             leased = self._next(client, consumer)
             if leased is not None:
@@ -241,8 +241,7 @@ class ConsumerProcess(ClientProcess):
         self._closing = client
         while not self.stopping and client.session is not None:
             with contextlib.suppress(TelestoError):
-                client.run_consumer(
-                    self.task.queue_ids[0],
+                client.queue(self.task.queue_ids[0]).run_consumer(
                     lambda message: self._work_long(client, message),
                     concurrency=_POOL,
                     credit=_CREDIT,
@@ -261,7 +260,7 @@ class ConsumerProcess(ClientProcess):
     # --- asyncio -----------------------------------------------------------------------------
 
     async def _consume_at_once(self, client: AsyncTelestoClient) -> None:
-        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        consumer = client.queue(self.task.queue_ids[0]).consume(credit=_CREDIT)
         async with asyncio.TaskGroup() as workers:
             for _ in range(AT_A_TIME):
                 workers.create_task(self._work(client, consumer))
@@ -295,7 +294,7 @@ class ConsumerProcess(ClientProcess):
 
     async def _forward(self, client: AsyncTelestoClient) -> None:
         """Puts a result of each message and acknowledges it, without waiting for the put in between."""
-        consumer = client.consume(self.task.queue_ids[0], credit=_CREDIT)
+        consumer = client.queue(self.task.queue_ids[0]).consume(credit=_CREDIT)
         while not self.stopping and client.session is not None:
             leased = await self._next_async(client, consumer)
             if leased is not None:
@@ -336,8 +335,7 @@ class ConsumerProcess(ClientProcess):
     async def _handle(self, client: AsyncTelestoClient) -> None:
         """Has handlers work, of a partition one at a time, until SIGTERM lets them end."""
         handling = asyncio.ensure_future(
-            client.run_consumer(
-                self.task.queue_ids[0],
+            client.queue(self.task.queue_ids[0]).run_consumer(
                 lambda message: self._handler(client, message),
                 concurrency=AT_A_TIME,
                 credit=_CREDIT,

@@ -170,7 +170,7 @@ class Producer(ClientProcess):
                 NewMessage(body, call.priority, call.receiver_id, delay=call.delay, partition_key=partition)
                 for body, partition in zip(call.bodies, call.partitions, strict=True)
             ]
-            return await client.put_many(call.queue_ids[0], messages)
+            return await client.queue(call.queue_ids[0]).put_many(messages)
         if len(call.queue_ids) > 1:
             return await client.put_messages(call.queue_ids, call.bodies[0], **call.values())
         message_id = await client.put_message(call.queue_ids[0], call.bodies[0], **call.values())

@@ -110,7 +110,7 @@ class Publisher(ClientProcess):
     def _put_one(self, client: TelestoClient, call: Call) -> bool:
         call.began(client)
         try:
-            number = client.put(call.topic, call.bodies[0], sequence=call.sequence or None)
+            number = client.topic(call.topic).put(call.bodies[0], sequence=call.sequence or None)
         except TelestoError as error:
             call.raised(client, error)
             return False
@@ -135,7 +135,7 @@ class Publisher(ClientProcess):
         call = self._call(self.random.randint(2, _MANY_MAX) if many else 1)
         call.began(client)
         try:
-            results = await client.put_to_topic(call.topic, map(NewTopicMessage, call.bodies))
+            results = await client.topic(call.topic).put_many(map(NewTopicMessage, call.bodies))
         except (TelestoError, asyncio.CancelledError) as error:
             call.raised(client, error)
         else:

@@ -124,7 +124,7 @@ class Reader(ClientProcess):
         while not self.stopping and client.session is not None:
             call = self._call(client)
             read = asyncio.ensure_future(
-                client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, **call.how)
+                client.queue(call.queue_id).get_many(max_messages=_BATCH_MAX, **call.how)
             )
             if self.random.random() < _CANCELLED_SHARE:
                 asyncio.get_running_loop().call_later(self.pause_s(), read.cancel)
@@ -144,7 +144,7 @@ class Reader(ClientProcess):
         while not self.stopping and client.session is not None:
             call = self._call(client)
             try:
-                messages = await client.retrieve_messages(call.queue_id, max_messages=_BATCH_MAX, **call.how)
+                messages = await client.queue(call.queue_id).get_many(max_messages=_BATCH_MAX, **call.how)
             except TelestoError as error:
                 call.raised(client, error)
                 continue

@@ -96,7 +96,7 @@ class Subscriber(ClientProcess):
                 self._missing = self._known(client.subscriptions())
             for topic in sorted(self._missing):
                 self._about_to_subscribe(topic)
-                self._subscribed(topic, client.subscribe(topic))
+                self._subscribed(topic, client.topic(topic).subscribe())
         except TelestoError:
             self._missing = None
 
@@ -106,14 +106,14 @@ class Subscriber(ClientProcess):
                 self._missing = self._known(await client.subscriptions())
             for topic in sorted(self._missing):
                 self._about_to_subscribe(topic)
-                self._subscribed(topic, await client.subscribe(topic))
+                self._subscribed(topic, await client.topic(topic).subscribe())
         except TelestoError:
             self._missing = None
 
     def _unsubscribe(self, client: TelestoClient, topic: str) -> None:
         self.recorder.write(UnsubscribeBegan, topic=topic)
         try:
-            client.unsubscribe(topic)
+            client.topic(topic).unsubscribe()
         except TelestoError:
             self._missing = None
         else:
@@ -154,7 +154,7 @@ class Subscriber(ClientProcess):
     def _get(self, client: TelestoClient, topic: str | None) -> None:
         call = self._call(client, topic)
         try:
-            messages = client.get_messages(topic, max_messages=_BATCH_MAX, timeout=call.wait_s)
+            messages = client.topic(topic).get_many(max_messages=_BATCH_MAX, timeout=call.wait_s)
         except TelestoError as error:
             call.raised(client, error)
             self._missing = None
@@ -175,7 +175,7 @@ class Subscriber(ClientProcess):
             self._subscribe(client)
             call = self._call(client)
             try:
-                for message in client.subscription(timeout=call.wait_s):
+                for message in client.subscribed_topics.messages(timeout=call.wait_s):
                     call.returned(client, [message])
                     if self.stopping:
                         return
@@ -193,7 +193,9 @@ class Subscriber(ClientProcess):
         while not self.stopping and client.session is not None:
             await self._subscribe_async(client)
             call = self._call(client)
-            get = asyncio.ensure_future(client.get_messages(max_messages=_BATCH_MAX, timeout=call.wait_s))
+            get = asyncio.ensure_future(
+                client.subscribed_topics.get_many(max_messages=_BATCH_MAX, timeout=call.wait_s)
+            )
             if self.random.random() < _CANCELLED_SHARE:
                 asyncio.get_running_loop().call_later(self.pause_s(), get.cancel)
             try:

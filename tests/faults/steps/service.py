@@ -142,6 +142,6 @@ async def running(
 async def read_now(client: AsyncTelestoClient, queue_id: int) -> list[tuple[bytes, bool]]:
     """Takes all that is there for a client: bodies, and whether they are redelivered."""
     taken: list[tuple[bytes, bool]] = []
-    while messages := await client.retrieve_messages(queue_id, max_messages=100, timeout=0):
+    while messages := await client.queue(queue_id).get_many(max_messages=100, timeout=0):
         taken += [(message.body, message.redelivered) for message in messages]
     return taken

@@ -69,7 +69,7 @@ async def test_a_middleware_that_hangs_holds_up_its_own_clients_only(service: Se
         first.back.to_client.bytes_per_s = 200_000
         read = asyncio.create_task(reading.retrieve_message(read_from, timeout=PATIENCE_S))
         await until(lambda: hanging(service, "take", "ClientWrite"))
-        consume = asyncio.create_task(consuming.consume(consumed, credit=1).get())
+        consume = asyncio.create_task(consuming.queue(consumed).consume(credit=1).get())
         await until(lambda: hanging(service, "claim", "ClientWrite"))
         first.middleware.signal(signal.SIGSTOP)
         processes = await hanging(service, "put", "advisory")

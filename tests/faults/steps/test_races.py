@@ -129,7 +129,7 @@ async def read_until_gone(client: AsyncTelestoClient, queue_id: int) -> int:
     count = 0
     try:
         while True:
-            count += len(await client.retrieve_messages(queue_id, max_messages=10))
+            count += len(await client.queue(queue_id).get_many(max_messages=10))
     except QueueNotExistingError:
         return count
 
@@ -154,7 +154,7 @@ async def test_a_queue_is_purged_under_load(service: Service) -> None:
     purged = 0
     for _ in range(20):
         await until(lambda: service.messages(queue_id))
-        purged += await clients[4].purge_queue(queue_id)
+        purged += await clients[4].queue(queue_id).purge()
     stop.set()
     put = sum(await asyncio.gather(*putting))
     taken = [body for bodies in await asyncio.gather(*reading) for body in bodies]
@@ -177,7 +177,7 @@ async def put_until(stop: asyncio.Event, client: AsyncTelestoClient, queue_id: i
 async def take_until(stop: asyncio.Event, client: AsyncTelestoClient, queue_id: int) -> list[bytes]:
     taken: list[bytes] = []
     while not stop.is_set():
-        messages = await client.retrieve_messages(queue_id, max_messages=3, timeout=0.05)
+        messages = await client.queue(queue_id).get_many(max_messages=3, timeout=0.05)
         taken += [message.body for message in messages]
     return taken
 
@@ -210,7 +210,7 @@ async def test_a_bounded_queue_under_load_keeps_its_bound_and_the_order_of_refus
 async def watch_depth(stop: asyncio.Event, client: AsyncTelestoClient, queue_id: int) -> list[int]:
     depths = []
     while not stop.is_set():
-        depths.append((await client.queue_statistics(queue_id)).depth)
+        depths.append((await client.queue(queue_id).statistics()).depth)
     return depths
 
 
@@ -236,7 +236,7 @@ async def put_one_recorded(
         if number % 5:
             message_id = await client.put_message(queue_id, key.encode())
         else:
-            (result,) = await client.put_many(queue_id, [key.encode()])
+            (result,) = await client.queue(queue_id).put_many([key.encode()])
             message_id = result.message_id or 0
             if result.error is not None:
                 raise result.error
@@ -254,7 +254,7 @@ async def take_recorded(
     number = 0
     while True:
         done = stop.is_set()
-        messages = await client.retrieve_messages(queue_id, max_messages=5, timeout=0)
+        messages = await client.queue(queue_id).get_many(max_messages=5, timeout=0)
         taken = [
             Taken(each.message_id, each.text, each.priority, each.sender_id, 0, each.redelivered, True)
             for each in messages

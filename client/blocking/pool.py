@@ -12,9 +12,11 @@ from types import FrameType
 from typing import Any
 
 from telesto.client import arguments
-from telesto.client.blocking_consumer import Consumer, LeasedMessage
+from telesto.client.blocking.consumer import Consumer, LeasedMessage
+from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
-from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, beside
+from telesto.client.io import shared
+from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
 from telesto.client.models import Message
 from telesto.protocol.errors import InvalidParameterError
 
@@ -23,6 +25,7 @@ from telesto.protocol.errors import InvalidParameterError
 DRAIN = 20.0
 
 Handler = Callable[[Message], object]
+RequestHandler = Callable[[Message], bytes | None]
 OnError = Callable[[Message, BaseException], object]
 
 
@@ -151,6 +154,78 @@ class Pool:
             self._unfit = error
             self.stop()
             leased.give_back()
+
+
+class Pools:
+    """All that works for one client on what its consumers are given.
+
+    Attributes:
+        closed: the client is closed.
+        running: those that work now.
+    """
+
+    def __init__(self) -> None:
+        self.running: set[Pool] = set()
+        self._ending = False
+        self.closed = threading.Event()
+
+    def run(
+        self,
+        consumer: Consumer,
+        handler: Handler,
+        concurrency: int,
+        on_error: OnError,
+        drain: float,
+        stop_signals: Iterable[signal.Signals],
+    ) -> None:
+        """Has a handler work on what a consumer is given, until a signal arrives or the client is closed."""
+        arguments.check_count("concurrency", concurrency)
+        arguments.check_plain("handler", handler)
+        arguments.check_plain("on_error", on_error)
+        arguments.check_timeout(drain, "drain")
+        signals = arguments.check_signals("stop_signals", stop_signals)
+        pool = Pool(consumer, handler, on_error, concurrency, drain)
+        self.running.add(pool)
+        try:
+            if self._ending:
+                raise failures.closed_error()
+            with stopping_at(signals, pool.stop), consumer:
+                pool.run()
+        finally:
+            pool.ended.set()
+            self.running.discard(pool)
+        if self._ending:  # by a signal's handler in this thread, maybe, which leaves the waiting to this
+            self.closed.wait()
+
+    def close(self, closing: Callable[[], None], *, aside: bool) -> None:
+        """Lets the client close; ``aside``, or when a handler asks for it, in another thread, which is not
+        waited for."""
+        self._ending = True
+        if aside or any(pool.is_mine for pool in self.running):
+            beside(closing)
+        else:
+            closing()
+
+    def end(self, drain: float | None) -> None:
+        """Has all end within ``drain`` seconds, or what each was made with, and waits until they have."""
+        pools = list(self.running)
+        for pool in pools:
+            pool.stop(drain)
+        for pool in pools:
+            pool.ended.wait()
+
+
+def answering(driver: Driver, handler: RequestHandler) -> Handler:
+    """Returns the handler of messages that puts what a handler of requests returns as the response."""
+    arguments.check_plain("handler", handler)
+
+    def serve(request: Message) -> object:
+        body = handler(request)
+        if body is None or request.context is None or arguments.is_to_be_run(body):
+            return body
+        return driver.run(shared.reply_call(request, body, once=True))
+
+    return serve
 
 
 def tell_failure(on_error: OnError, message: Message, failure: BaseException) -> None:

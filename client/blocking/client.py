@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
-from signal import Signals
 from types import TracebackType
 from typing import Self
 
 from telesto.client import arguments
-from telesto.client.blocking_pool import DRAIN, Handler, OnError, Pool, log_failure, stopping_at
-from telesto.client.blocking_requests import Requests
+from telesto.client.blocking.pool import Pools
+from telesto.client.blocking.queue import Queues
+from telesto.client.blocking.requests import Requests
 from telesto.client.bookkeeping.identity import Identity
-from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import Call
 from telesto.client.calls.state import StoredClient
 from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.io import shared
-from telesto.client.io.driver import Driver, beside
+from telesto.client.io.driver import Driver
 from telesto.client.io.shared import StateDir
-from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
@@ -66,9 +62,8 @@ class TelestoClient(Requests):
         self._session = shared.make_session(self._url, self._options, delivery, self._state_dir)
         self._driver = Driver(self._session, self._options)
         self._tried: Identity | None = None
-        self._pools: set[Pool] = set()
-        self._closing = False
-        self._closed = threading.Event()
+        self._pools = Pools()
+        self._queues = Queues(self._driver, self._pools)
 
     # ------------------------------------------------------------------ connecting
 
@@ -135,23 +130,15 @@ class TelestoClient(Requests):
         arguments.check_timeout(drain, "drain")
 
         def close() -> None:
-            pools = list(self._pools)
-            for pool in pools:
-                pool.stop(drain)
             try:
-                for pool in pools:
-                    pool.ended.wait()
+                self._pools.end(drain)
                 with self._driver.lock:
                     self._driver.close(failed=failed)
                 self._driver.free()
             finally:
-                self._closed.set()
+                self._pools.closed.set()
 
-        self._closing = True
-        if self._driver.in_call or any(pool.is_mine for pool in self._pools):
-            beside(close)
-        else:
-            close()
+        self._pools.close(close, aside=self._driver.in_call)
 
     def _open_state(self) -> StoredClient | None:
         """Opens the state if there is to be one; returns the client to come back as."""
@@ -161,116 +148,3 @@ class TelestoClient(Requests):
         if not self._driver.has_state and not session.closed:
             self._driver.use_state(StateDirectory(self._state_dir))
         return session.stored_client
-
-    # ------------------------------------------------------------------ consuming
-
-    def run_consumer(
-        self,
-        queue_id: int,
-        handler: Handler,
-        *,
-        concurrency: int = 1,
-        credit: int | None = None,
-        keep_alive: bool = True,
-        ack_in_database: bool = False,
-        on_error: OnError = log_failure,
-        drain: float = DRAIN,
-        stop_signals: Iterable[Signals] = (),
-    ) -> None:
-        """Has a handler work on the messages of a queue, each acknowledged when it returns.
-
-        Args:
-            queue_id: the queue.
-            handler: a plain function, takes a ``Message``. When it raises, the message goes back as failed,
-                to come again.
-            concurrency: how many messages are worked on at a time, of a partition one, in order; each
-                in a thread of a pool.
-            credit: how many messages the consumer may have at a time; without it that follows the pace, as in
-                ``consume``.
-            keep_alive: extend the leases of what the consumer has for as long as this process lives.
-            ack_in_database: the handler acknowledges its message in a transaction of its own, by
-                ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
-            on_error: takes a message and what its handler raised; without it that is logged, as is what it
-                raises itself.
-            drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
-                What has not ended in time goes back, as does what was not begun, which counts as no attempt.
-            stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
-                what it does without this. In the main thread only.
-
-        It runs until one of these signals arrives, the client is closed, or a signal's handler raises here.
-        Raises QueueNotExistingError when the queue was deleted, and InvalidParameterError for a handler that
-        does nothing when it is called (``async def``); what it was given counts as no attempt.
-        """
-        arguments.check_count("concurrency", concurrency)
-        arguments.check_plain("handler", handler)
-        arguments.check_plain("on_error", on_error)
-        arguments.check_timeout(drain, "drain")
-        signals = arguments.check_signals("stop_signals", stop_signals)
-        consumer = self.consume(
-            queue_id,
-            credit=credit,
-            keep_alive=keep_alive,
-            ack_in_database=ack_in_database,
-        )
-        pool = Pool(consumer, handler, on_error, concurrency, drain)
-        self._pools.add(pool)
-        try:
-            if self._closing:
-                raise failures.closed_error()
-            with stopping_at(signals, pool.stop), consumer:
-                pool.run()
-        finally:
-            pool.ended.set()
-            self._pools.discard(pool)
-        if self._closing:  # by a signal's handler in this thread, maybe, which leaves the waiting to this
-            self._closed.wait()
-
-    # ------------------------------------------------------------------ request and response
-
-    def serve_requests(
-        self,
-        queue_id: int,
-        handler: Callable[[Message], bytes | None],
-        *,
-        concurrency: int = 1,
-        keep_alive: bool = True,
-        on_error: OnError = log_failure,
-        drain: float = DRAIN,
-        stop_signals: Iterable[Signals] = (),
-    ) -> None:
-        """Has a handler answer the requests of a queue, as one of its consumers.
-
-        Args:
-            queue_id: the queue.
-            handler: a plain function, takes a request, a ``Message``, and returns the body of the response;
-                None, or a message without a context, means no response. When it raises, the request goes back
-                as failed, to come again.
-            concurrency: how many requests are worked on at a time.
-            keep_alive: extend the leases of requests for as long as this process lives.
-            on_error: takes a request and what its handler raised; without it that is logged, as is what it
-                raises itself.
-            drain, stop_signals: as for ``run_consumer``.
-
-        A request is acknowledged after its response was put. If that fails it comes again,
-        and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
-        A response expires as one that ``reply`` puts, so none stays for a client that is gone.
-        It runs as long as ``run_consumer`` does.
-        Raises QueueNotExistingError when the queue was deleted.
-        """
-        arguments.check_plain("handler", handler)
-
-        def serve(request: Message) -> object:
-            body = handler(request)
-            if body is None or request.context is None or arguments.is_to_be_run(body):
-                return body
-            return self._driver.run(shared.reply_call(request, body, once=True))
-
-        self.run_consumer(
-            queue_id,
-            serve,
-            concurrency=concurrency,
-            keep_alive=keep_alive,
-            on_error=on_error,
-            drain=drain,
-            stop_signals=stop_signals,
-        )

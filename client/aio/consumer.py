@@ -1,10 +1,9 @@
-# Generated from client/aio_consumer.py by "python -m tools.codegen"; do not edit.
-"""The consumer of the blocking client."""
+"""The consumer of the asyncio client; that of the blocking one is generated from it."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -12,12 +11,12 @@ from typing import Self
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
-from telesto.client.io.driver import Driver
+from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import LeaseId, Message
-from telesto.protocol.errors import LeaseLostError
+from telesto.protocol.errors import LeaseLostError, QueueNotExistingError
 
 
-class LeasedMessage:
+class AsyncLeasedMessage:
     """A message that was pushed to a consumer, which has to answer it before its lease ends.
 
     As a context manager it acknowledges the message at the end, without waiting for the answer, and gives it
@@ -28,7 +27,7 @@ class LeasedMessage:
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
-    def __init__(self, driver: Driver, state: ConsumerState, message: Message, given_at: float) -> None:
+    def __init__(self, driver: AsyncDriver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
         self._state = state
@@ -47,14 +46,14 @@ class LeasedMessage:
         """Tells whether the consumer has it still, as far as the client knows."""
         return self.lease in self._state.open
 
-    def ack(self) -> None:
+    async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(AckCall(self._state.queue_id, [self.lease]))
+        await self._settle(AckCall(self._state.queue_id, [self.lease]))
 
-    def acked_in_database(self) -> None:
+    async def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
 
         It does not wait for an answer. Should the message not be acknowledged after all, it goes back as
@@ -63,7 +62,7 @@ class LeasedMessage:
         self._answered = True
         self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
 
-    def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
+    async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Gives the message back to its queue.
 
         Args:
@@ -73,34 +72,34 @@ class LeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
+        await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
-    def touch(self) -> None:
+    async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
         call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            self._driver.ask(session.settle, self._state, call)
+            await self._driver.ask(session.settle, self._state, call)
         except LeaseLostError:
             self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
             raise
 
-    def can_be_begun(self) -> bool:
+    async def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
         held = self._state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
-                self.touch()
+                await self.touch()
             held = self.held
         return held
 
-    def begin(self) -> bool:
+    async def begin(self) -> bool:
         """Says that a handler begins; returns False when the message is no longer the consumer's."""
-        if not self.can_be_begun():
+        if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
-        self._driver.begin(self._state, self.message, self._given_at)
-        return self.can_be_begun()
+        await self._driver.begin(self._state, self.message, self._given_at)
+        return await self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
         """Gives the message back to its queue without waiting for the answer."""
@@ -108,14 +107,14 @@ class LeasedMessage:
         call = NackCall(self._state.queue_id, [self.lease], failed)
         self._driver.tell(self._driver.session.settle_soon, self._state, call)
 
-    def _settle(self, call: SettleCall) -> None:
+    async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        self._driver.ask(self._driver.session.settle, self._state, call)
+        await self._driver.ask(self._driver.session.settle, self._state, call)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._answered:
@@ -129,18 +128,21 @@ class LeasedMessage:
         self._driver.tell(act, self._state, self.lease)
 
 
-class Consumer:
+class AsyncConsumer:
     """A consumer of a queue: an iterator over the messages that are pushed to it, for any number of callers.
 
     It joins the queue when it is entered, or iterated over first, and again after every lost connection; it
     leaves when it is closed, and gives back what was not taken.
     """
 
-    def __init__(self, driver: Driver, state: ConsumerState) -> None:
+    def __init__(
+        self, driver: AsyncDriver, find: Callable[[int], Awaitable[int]], state: ConsumerState
+    ) -> None:
         self._driver = driver
+        self._find = find
         self._state = state
         self._joined = False
-        self._joining = threading.Lock()
+        self._joining = asyncio.Lock()
 
     def __del__(self) -> None:
         # What waits would be kept for ever. What was taken may still be answered.
@@ -170,30 +172,37 @@ class Consumer:
         """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
         self._state.buffer.by_partition = True
 
-    def ended(self, leased: LeasedMessage) -> None:
+    def ended(self, leased: AsyncLeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
             self._driver.tell(self._driver.session.consumers.ended, self._state, leased.message)
 
-    def get(self, timeout: float | None = None) -> LeasedMessage | None:
+    async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
+        When the queue was deleted and made anew under its name, it goes on with the new one.
         Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
         failed as often in a row as the queue allows: a new one gets messages again.
         """
         wait = arguments.check_timeout(timeout)
-        self._join()
+        await self._join()
         while True:
-            call = self._driver.next_message(self._state, wait)
+            state = self._state
+            try:
+                call = await self._driver.next_message(state, wait)
+            except QueueNotExistingError:
+                if await self._join_anew(state):
+                    continue
+                raise
             if call.message is None:
                 return None
-            leased = LeasedMessage(self._driver, self._state, call.message, call.given_at)
+            leased = AsyncLeasedMessage(self._driver, state, call.message, call.given_at)
             try:
-                held = leased.can_be_begun()
+                held = await leased.can_be_begun()
             except BaseException:
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 raise
-            if self._state.stopped:  # since the message was given to this call
+            if state.stopped:  # since the message was given to this call
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 return None
             if held:
@@ -207,36 +216,66 @@ class Consumer:
         """
         self._driver.tell_in_signal(self._driver.session.stop_consumer, self._state)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         if not self._joined or self._state.closed:
             return
         call = self._driver.tell(self._driver.session.leave_consumer, self._state)
         if call is not None:
             try:
-                self._driver.wait_for(call)
+                await self._driver.wait_for(call)
             except BaseException:
                 self._state.forgotten = True
                 raise
 
-    def __iter__(self) -> Iterator[LeasedMessage]:
-        while (lease := self.get()) is not None:
+    async def __aiter__(self) -> AsyncIterator[AsyncLeasedMessage]:
+        while (lease := await self.get()) is not None:
             yield lease
 
-    def __enter__(self) -> Self:
-        self._join()
+    async def __aenter__(self) -> Self:
+        await self._join()
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.close()
 
-    def _join(self) -> None:
+    async def _join(self) -> None:
         if self._joined:
             return
         self._driver.attach()
-        with self._joining:
+        async with self._joining:
             if not self._joined:
-                self._driver.ask(self._driver.session.join_consumer, self._state)
+                await self._join_queue(self._state, gone=0)
                 self._joined = True
+
+    async def _join_queue(self, state: ConsumerState, gone: int) -> None:
+        """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
+        while True:
+            state.queue_id = await self._find(gone)
+            try:
+                await self._driver.ask(self._driver.session.join_consumer, state)
+            except QueueNotExistingError:
+                if gone == state.queue_id:
+                    raise
+                gone = state.queue_id
+            else:
+                return
+
+    async def _join_anew(self, before: ConsumerState) -> bool:
+        """Joins the queue that was made anew under the name of a deleted one; False when there is none."""
+        async with self._joining:
+            if self._state is not before:  # another caller did
+                return True
+            if before.stopped or before.closed:
+                return False
+            state = before.anew()
+            try:
+                await self._join_queue(state, gone=before.queue_id)
+            except QueueNotExistingError:
+                return False
+            self._state = state
+            if before.stopped:  # meanwhile
+                self.stop()
+            return True

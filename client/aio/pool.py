@@ -6,18 +6,22 @@ import asyncio
 import inspect
 import math
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from telesto.client.aio_consumer import AsyncConsumer, AsyncLeasedMessage
-from telesto.client.blocking_pool import OnError, log_unanswered, put_back, tell_failure
+from telesto.client import arguments
+from telesto.client.aio.consumer import AsyncConsumer, AsyncLeasedMessage
+from telesto.client.blocking.pool import OnError, log_unanswered, put_back, tell_failure
+from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
-from telesto.client.io.async_driver import is_cancelled
+from telesto.client.io import shared
+from telesto.client.io.async_driver import AsyncDriver, is_cancelled
 from telesto.client.models import Message
 from telesto.protocol.errors import InvalidParameterError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
+AsyncRequestHandler = Callable[[Message], Awaitable[bytes | None]]
 
 
 class AsyncPool:
@@ -143,6 +147,81 @@ class AsyncPool:
         )
         self.stop()
         leased.give_back()
+
+
+class AsyncPools:
+    """All that works for one client on what its consumers are given.
+
+    Attributes:
+        running: those that work now.
+    """
+
+    def __init__(self) -> None:
+        self.running: set[AsyncPool] = set()
+        self._ending = False
+        self._closer: asyncio.Task[None] | None = None
+
+    async def run(
+        self,
+        consumer: AsyncConsumer,
+        handler: AsyncHandler,
+        concurrency: int,
+        on_error: OnError,
+        drain: float,
+        stop_signals: Iterable[signal.Signals],
+    ) -> None:
+        """Has a handler work on what a consumer is given, until a signal arrives or the client is closed."""
+        arguments.check_count("concurrency", concurrency)
+        arguments.check_awaited("handler", handler)
+        arguments.check_plain("on_error", on_error)
+        arguments.check_timeout(drain, "drain")
+        signals = arguments.check_signals("stop_signals", stop_signals)
+        pool = AsyncPool(consumer, handler, on_error, concurrency, drain)
+        self.running.add(pool)
+        try:
+            if self._ending:
+                raise failures.closed_error()
+            with stopping_at(signals, pool.stop):
+                async with consumer:
+                    await pool.run()
+        finally:
+            pool.ended.set()
+            self.running.discard(pool)
+        if self._closer is not None:  # a handler has closed the client and could not wait for it
+            await asyncio.shield(self._closer)
+
+    async def close(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Lets the client close; when a handler asks for that, it is not waited for, since it waits for the
+        handler."""
+        self._ending = True
+        if any(pool.is_mine for pool in self.running):
+            self._closer = asyncio.create_task(closing)
+        else:
+            await closing
+
+    async def end(self, drain: float | None) -> None:
+        """Has all end within ``drain`` seconds, or what each was made with, and waits until they have."""
+        pools = list(self.running)
+        for pool in pools:
+            pool.stop(drain)
+        for pool in pools:
+            await pool.ended.wait()
+
+
+def answering(driver: AsyncDriver, handler: AsyncRequestHandler) -> AsyncHandler:
+    """Returns the handler of messages that puts what a handler of requests returns as the response."""
+    arguments.check_awaited("handler", handler)
+
+    async def answer(request: Message, response: Awaitable[bytes | None]) -> None:
+        body = await response
+        if body is not None and request.context is not None:
+            await driver.run(shared.reply_call(request, body, once=True))
+
+    def serve(request: Message) -> Awaitable[object]:
+        response = handler(request)
+        return answer(request, response) if inspect.isawaitable(response) else response
+
+    return serve
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""The consumer of the asyncio client; that of the blocking one is generated from it."""
+# Generated from client/aio/consumer.py by "python -m tools.codegen"; do not edit.
+"""The consumer of the blocking client."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -11,12 +12,12 @@ from typing import Self
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
-from telesto.client.io.async_driver import AsyncDriver
+from telesto.client.io.driver import Driver
 from telesto.client.models import LeaseId, Message
-from telesto.protocol.errors import LeaseLostError
+from telesto.protocol.errors import LeaseLostError, QueueNotExistingError
 
 
-class AsyncLeasedMessage:
+class LeasedMessage:
     """A message that was pushed to a consumer, which has to answer it before its lease ends.
 
     As a context manager it acknowledges the message at the end, without waiting for the answer, and gives it
@@ -27,7 +28,7 @@ class AsyncLeasedMessage:
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
-    def __init__(self, driver: AsyncDriver, state: ConsumerState, message: Message, given_at: float) -> None:
+    def __init__(self, driver: Driver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
         self._state = state
@@ -46,14 +47,14 @@ class AsyncLeasedMessage:
         """Tells whether the consumer has it still, as far as the client knows."""
         return self.lease in self._state.open
 
-    async def ack(self) -> None:
+    def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(AckCall(self._state.queue_id, [self.lease]))
+        self._settle(AckCall(self._state.queue_id, [self.lease]))
 
-    async def acked_in_database(self) -> None:
+    def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
 
         It does not wait for an answer. Should the message not be acknowledged after all, it goes back as
@@ -62,7 +63,7 @@ class AsyncLeasedMessage:
         self._answered = True
         self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
 
-    async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
+    def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Gives the message back to its queue.
 
         Args:
@@ -72,34 +73,34 @@ class AsyncLeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
+        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
-    async def touch(self) -> None:
+    def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
         call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            await self._driver.ask(session.settle, self._state, call)
+            self._driver.ask(session.settle, self._state, call)
         except LeaseLostError:
             self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
             raise
 
-    async def can_be_begun(self) -> bool:
+    def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
         held = self._state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
-                await self.touch()
+                self.touch()
             held = self.held
         return held
 
-    async def begin(self) -> bool:
+    def begin(self) -> bool:
         """Says that a handler begins; returns False when the message is no longer the consumer's."""
-        if not await self.can_be_begun():
+        if not self.can_be_begun():
             return False
         self._given_at = elapsed()
-        await self._driver.begin(self._state, self.message, self._given_at)
-        return await self.can_be_begun()
+        self._driver.begin(self._state, self.message, self._given_at)
+        return self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
         """Gives the message back to its queue without waiting for the answer."""
@@ -107,14 +108,14 @@ class AsyncLeasedMessage:
         call = NackCall(self._state.queue_id, [self.lease], failed)
         self._driver.tell(self._driver.session.settle_soon, self._state, call)
 
-    async def _settle(self, call: SettleCall) -> None:
+    def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._driver.ask(self._driver.session.settle, self._state, call)
+        self._driver.ask(self._driver.session.settle, self._state, call)
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._answered:
@@ -128,18 +129,19 @@ class AsyncLeasedMessage:
         self._driver.tell(act, self._state, self.lease)
 
 
-class AsyncConsumer:
+class Consumer:
     """A consumer of a queue: an iterator over the messages that are pushed to it, for any number of callers.
 
     It joins the queue when it is entered, or iterated over first, and again after every lost connection; it
     leaves when it is closed, and gives back what was not taken.
     """
 
-    def __init__(self, driver: AsyncDriver, state: ConsumerState) -> None:
+    def __init__(self, driver: Driver, find: Callable[[int], int], state: ConsumerState) -> None:
         self._driver = driver
+        self._find = find
         self._state = state
         self._joined = False
-        self._joining = asyncio.Lock()
+        self._joining = threading.Lock()
 
     def __del__(self) -> None:
         # What waits would be kept for ever. What was taken may still be answered.
@@ -169,30 +171,37 @@ class AsyncConsumer:
         """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
         self._state.buffer.by_partition = True
 
-    def ended(self, leased: AsyncLeasedMessage) -> None:
+    def ended(self, leased: LeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
             self._driver.tell(self._driver.session.consumers.ended, self._state, leased.message)
 
-    async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
+    def get(self, timeout: float | None = None) -> LeasedMessage | None:
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
+        When the queue was deleted and made anew under its name, it goes on with the new one.
         Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
         failed as often in a row as the queue allows: a new one gets messages again.
         """
         wait = arguments.check_timeout(timeout)
-        await self._join()
+        self._join()
         while True:
-            call = await self._driver.next_message(self._state, wait)
+            state = self._state
+            try:
+                call = self._driver.next_message(state, wait)
+            except QueueNotExistingError:
+                if self._join_anew(state):
+                    continue
+                raise
             if call.message is None:
                 return None
-            leased = AsyncLeasedMessage(self._driver, self._state, call.message, call.given_at)
+            leased = LeasedMessage(self._driver, state, call.message, call.given_at)
             try:
-                held = await leased.can_be_begun()
+                held = leased.can_be_begun()
             except BaseException:
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 raise
-            if self._state.stopped:  # since the message was given to this call
+            if state.stopped:  # since the message was given to this call
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 return None
             if held:
@@ -206,36 +215,66 @@ class AsyncConsumer:
         """
         self._driver.tell_in_signal(self._driver.session.stop_consumer, self._state)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Leaves the queue, once everything answered has been told; what was not answered goes back."""
         if not self._joined or self._state.closed:
             return
         call = self._driver.tell(self._driver.session.leave_consumer, self._state)
         if call is not None:
             try:
-                await self._driver.wait_for(call)
+                self._driver.wait_for(call)
             except BaseException:
                 self._state.forgotten = True
                 raise
 
-    async def __aiter__(self) -> AsyncIterator[AsyncLeasedMessage]:
-        while (lease := await self.get()) is not None:
+    def __iter__(self) -> Iterator[LeasedMessage]:
+        while (lease := self.get()) is not None:
             yield lease
 
-    async def __aenter__(self) -> Self:
-        await self._join()
+    def __enter__(self) -> Self:
+        self._join()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        self.close()
 
-    async def _join(self) -> None:
+    def _join(self) -> None:
         if self._joined:
             return
         self._driver.attach()
-        async with self._joining:
+        with self._joining:
             if not self._joined:
-                await self._driver.ask(self._driver.session.join_consumer, self._state)
+                self._join_queue(self._state, gone=0)
                 self._joined = True
+
+    def _join_queue(self, state: ConsumerState, gone: int) -> None:
+        """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
+        while True:
+            state.queue_id = self._find(gone)
+            try:
+                self._driver.ask(self._driver.session.join_consumer, state)
+            except QueueNotExistingError:
+                if gone == state.queue_id:
+                    raise
+                gone = state.queue_id
+            else:
+                return
+
+    def _join_anew(self, before: ConsumerState) -> bool:
+        """Joins the queue that was made anew under the name of a deleted one; False when there is none."""
+        with self._joining:
+            if self._state is not before:  # another caller did
+                return True
+            if before.stopped or before.closed:
+                return False
+            state = before.anew()
+            try:
+                self._join_queue(state, gone=before.queue_id)
+            except QueueNotExistingError:
+                return False
+            self._state = state
+            if before.stopped:  # meanwhile
+                self.stop()
+            return True

@@ -1,0 +1,138 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from telesto.client import arguments
+from telesto.client.aio.pool import AsyncPools
+from telesto.client.aio.queue import AsyncQueues
+from telesto.client.aio.requests import AsyncRequests
+from telesto.client.bookkeeping.identity import Identity
+from telesto.client.calls.state import StoredClient
+from telesto.client.io import shared
+from telesto.client.io.async_driver import AsyncDriver
+from telesto.client.io.shared import StateDir
+from telesto.client.options import ClientOptions
+from telesto.client.session.session import Delivery
+from telesto.client.url import Existing, parse_url
+from telesto.protocol.packets import ClientMode
+
+
+class AsyncTelestoClient(AsyncRequests):
+    """A client of Telesto for asyncio.
+
+    It belongs to the event loop in which it is first used; within that loop any number of tasks may use it at
+    the same time. Requests take effect in the order of the calls. Any call may be cancelled at any time: the
+    client stays usable, a message that a cancelled read took goes to the next matching read, and a put may or
+    may not have been done.
+
+    Use it as a context manager, or call ``close``. Methods raise TelestoError or one of its subclasses;
+    TypeError for arguments of a wrong type.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        state_dir: StateDir | None = None,
+        delivery: Delivery = "once",
+        options: ClientOptions | None = None,
+    ) -> None:
+        """Makes a client; nothing is sent yet.
+
+        Args:
+            url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
+                middleware on this machine.
+            state_dir: a directory in which the client keeps what it must not forget, so that the next process
+                with the same directory goes on where this one ended, however it ended. One at a time has it;
+                it is made by ``connect`` if there is none, and let go of by ``close``.
+            delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
+                that is tried again may be doubled, and a message whose hand-over fails is lost.
+            options: bounds and times.
+
+        Raises AddressError for a URL that cannot be used.
+        """
+        self._url = parse_url(url)
+        self._options = ClientOptions() if options is None else options
+        state_dir = state_dir if state_dir is not None else self._url.state_dir
+        self._session = shared.make_session(self._url, self._options, delivery, state_dir)
+        self._driver = AsyncDriver(self._session, self._options, state_dir)
+        self._tried: Identity | None = None
+        self._pools = AsyncPools()
+        self._queues = AsyncQueues(self._driver, self._pools)
+
+    # ------------------------------------------------------------------ connecting
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close(failed=error is not None)
+
+    async def connect(
+        self,
+        name: str | None = None,
+        *,
+        client_id: int | None = None,
+        mode: ClientMode | None = None,
+        existing: Existing | None = None,
+    ) -> None:
+        """Becomes a client of the service; what is left out is taken from the URL.
+
+        Args:
+            name: the client's name. It is registered; a name that is taken is an error unless ``existing`` is
+                "use".
+            client_id: instead of a name: the id of a client that exists.
+            mode: what the client may do; by default FULL for a new client and anything for an existing one.
+            existing: "error" (default) or "use" a client of this name that exists already. It is taken over:
+                another process that is connected as this client gets SessionFencedError.
+
+        Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
+        client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
+        also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
+        """
+        shared.check_identity(name, client_id, mode, existing)
+        self._driver.attach()
+        stored: StoredClient | None = None
+        if not self._session.closed:
+            stored = await self._driver.open_state()
+        identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
+        call = self._session.connect(identity)
+        self._tried = identity
+        await self._driver.wait_for(call)
+        self._tried = None
+
+    async def close(self, *, drain: float | None = None) -> None:
+        """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
+
+        Args:
+            drain: how long handlers under way may take to end, in seconds; what has not ended by then is
+                cancelled and goes back. None: as long as each ``run_consumer`` was told.
+
+        Reads that wait end with ClientClosedError. Puts under way are waited for, at most ``close_timeout``.
+        With a state_dir, what the application got counts as processed; leaving the ``async with`` block by an
+        exception gives it back instead. Closing again while handlers end, with a shorter ``drain``, leaves
+        them less time; else it does nothing.
+
+        Called in a handler of ``run_consumer`` it returns at once, and the client is closed when the handlers
+        have ended.
+        """
+        await self._close(failed=False, drain=drain)
+
+    async def _close(self, *, failed: bool, drain: float | None = None) -> None:
+        arguments.check_timeout(drain, "drain")
+        await self._pools.close(self._close_all(failed, drain))
+
+    async def _close_all(self, failed: bool, drain: float | None) -> None:
+        try:
+            await self._pools.end(drain)
+            self._session.begin_close(failed=failed)
+            await self._driver.finish()
+        finally:
+            self._session.begin_close(failed=failed)
+            self._session.end_close()
+            await self._driver.let_go()

@@ -1,0 +1,78 @@
+"""How the asyncio client makes calls for lists; those of the blocking one are generated from them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from telesto.client.calls.queue_calls import Call
+from telesto.client.io.async_driver import AsyncDriver
+from telesto.client.io.shared import OutcomeT
+from telesto.protocol.errors import TelestoError
+
+CallT = TypeVar("CallT", bound=Call[Any])
+RowT = TypeVar("RowT")
+
+
+async def in_batches(
+    driver: AsyncDriver, batches: Iterable[CallT], failed: Callable[[CallT, TelestoError], list[OutcomeT]]
+) -> list[OutcomeT]:
+    """Makes the calls, ``put_batches_in_flight`` at a time; returns their results, in order.
+
+    Args:
+        driver: makes the calls.
+        batches: the calls, taken as they are sent.
+        failed: gives the results of a call that failed as a whole.
+
+    Raises the error of the first call when it cannot even be begun.
+    """
+    results: list[OutcomeT] = []
+    under_way: deque[CallT] = deque()
+
+    async def finish_first() -> list[OutcomeT]:
+        call = under_way.popleft()
+        try:
+            outcomes: list[OutcomeT] = await driver.wait_for(call)
+        except TelestoError as error:
+            return failed(call, error)
+        return outcomes
+
+    try:
+        for call in batches:
+            try:
+                under_way.append(driver.start(call))
+            except TelestoError as error:
+                if not under_way and not results:
+                    raise
+                while under_way:
+                    results += await finish_first()
+                results += failed(call, error)
+            if len(under_way) >= driver.options.put_batches_in_flight:
+                results += await finish_first()
+        while under_way:
+            results += await finish_first()
+    finally:
+        driver.abandon(under_way)
+    return results
+
+
+async def all_pages(
+    driver: AsyncDriver,
+    page: Callable[[int, int], Call[tuple[list[RowT], bool]]],
+    id_of: Callable[[RowT], int],
+) -> list[RowT]:
+    """Collects the pages of a list that is ordered by an id.
+
+    Args:
+        driver: makes the calls.
+        page: makes the call for a page, from the id behind which it begins and how many rows it may have.
+        id_of: tells the id of a row.
+    """
+    found: list[RowT] = []
+    after, more = 0, True
+    while more:
+        rows, more = await driver.run(page(after, driver.options.page_size))
+        found += rows
+        after = id_of(found[-1]) if found else 0
+    return found

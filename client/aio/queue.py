@@ -1,0 +1,519 @@
+"""A queue of the asyncio client; that of the blocking one is generated from it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from signal import Signals
+from typing import TypeVar
+
+from telesto.client import arguments
+from telesto.client.aio.consumer import AsyncConsumer
+from telesto.client.aio.lists import in_batches
+from telesto.client.aio.pool import AsyncHandler, AsyncPools, AsyncRequestHandler, answering
+from telesto.client.blocking.pool import DRAIN, OnError, log_failure
+from telesto.client.bookkeeping.consumer_state import ConsumerState
+from telesto.client.calls import queue_calls
+from telesto.client.io import shared
+from telesto.client.io.async_driver import AsyncDriver
+from telesto.client.models import (
+    UNCHANGED,
+    DeadLetter,
+    Message,
+    NewMessage,
+    PutResult,
+    QueueStatistics,
+    Unchanged,
+)
+from telesto.client.queue_settings import QueueSettings
+from telesto.protocol.errors import QueueNotExistingError
+from telesto.protocol.packets import HistoryMode, ReadMode
+
+ResultT = TypeVar("ResultT")
+
+#: How many queues a client knows by name or id at a time.
+_KNOWN_MAX = 10_000
+
+
+class AsyncQueue:
+    """A queue as one client uses it. ``client.queue(name)`` makes it, and asks the service nothing.
+
+    It finds the queue's id when it is first used, and finds it again when the queue was deleted and made anew
+    under its name.
+
+    Attributes:
+        name: its unique name; empty when it is known by its id only.
+        queue_id: its id; 0 before it was first used.
+    """
+
+    __slots__ = ("_driver", "_queues", "name", "queue_id")
+
+    def __init__(self, queues: AsyncQueues, name: str = "", queue_id: int = 0) -> None:
+        self._queues = queues
+        self._driver = queues.driver
+        self.name = name
+        self.queue_id = queue_id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._key()[1]!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AsyncQueue) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[AsyncDriver, str | int]:
+        return self._driver, self.name or self.queue_id
+
+    def belongs_to(self, driver: AsyncDriver) -> bool:
+        """Tells whether it is a queue of the client that this driver serves."""
+        return self._driver is driver
+
+    async def find(self, instead_of: int = 0) -> int:
+        """Returns the queue's id, which the service is asked for when it is not known.
+
+        Args:
+            instead_of: an id that the queue had; the service is asked for the one that it has now.
+
+        Raises QueueNotExistingError.
+        """
+        if not self.queue_id or (self.queue_id == instead_of and self.name):
+            self.queue_id = await self._driver.run(queue_calls.GetQueueIdCall(self.name))
+        return self.queue_id
+
+    async def _with_id(self, act: Callable[[int], Awaitable[ResultT]]) -> ResultT:
+        """Does something with the queue's id; again when the queue was deleted and there is a new one."""
+        while True:
+            queue_id = self.queue_id or await self.find()
+            try:
+                return await act(queue_id)
+            except QueueNotExistingError as gone:
+                await self._find_anew(queue_id, gone)
+
+    async def _find_anew(self, before: int, gone: QueueNotExistingError) -> None:
+        """Finds the queue that bears the name now.
+
+        Raises the error when there is none, or when it is about another queue, such as that for dead letters.
+        """
+        if gone.related_id not in (None, before) or await self.find(instead_of=before) == before:
+            raise gone
+
+    # ------------------------------------------------------------------ putting
+
+    async def put(
+        self,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+        partition_key: str | None = None,
+        dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
+    ) -> int:
+        """Puts a message into the queue; returns its id once it is durable.
+
+        Args:
+            body: the content; may be empty.
+            priority: 1 (lowest) to 10 (highest).
+            receiver_id: the only client that may read it; it need not exist yet.
+            context: connects a request and its response.
+            partition_key: 1 to 255 characters: only consumers get it, and of all that this client puts under
+                one key one consumer at a time, in order. Not together with a receiver.
+            dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
+                stored under one key: a repeated put returns the id of the first one.
+            delay: how long nobody can read it, in seconds.
+            expires: after how long it expires, in seconds, unless its queue has it expire sooner
+                (``expires_ms``). What has expired is never handed over.
+
+        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
+        """
+        # Here and in get not by _with_id: a closure and a coroutine more are felt in every message.
+        while True:
+            queue_id = self.queue_id or await self.find()
+            call = queue_calls.PutCall(
+                queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            )
+            try:
+                return await self._driver.run(call)
+            except QueueNotExistingError as gone:
+                await self._find_anew(queue_id, gone)
+
+    async def put_many(self, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
+        """Puts many messages into the queue; returns a result for each, in order.
+
+        They are sent in batches, several of them under way at a time, and taken from the iterable as they are
+        sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
+        result, also when none was put. An argument that is none ends it with an error, after what came before
+        was sent. Raises NotConnectedError when nothing can be sent to begin with.
+        """
+        queue_id = self.queue_id or await self.find()
+        batches = shared.put_batches(queue_id, messages, self._driver.options)
+        results = await in_batches(self._driver, batches, shared.failed_batch)
+        if any(isinstance(result.error, QueueNotExistingError) for result in results):
+            self.forget()
+        return results
+
+    def forget(self) -> None:
+        """Has the queue's id found anew when the handle is used again, if its name is known."""
+        if self.name:
+            self.queue_id = 0
+
+    # ------------------------------------------------------------------ reading
+
+    async def get(
+        self,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None:
+        """Takes a message from the queue; None when none came in time.
+
+        Args:
+            sender_id: only messages of this client.
+            mode: PRIORITY for the highest priority first, TIME for the oldest first.
+            timeout: seconds to wait for a message; None without limit, 0 not at all.
+
+        Raises QueueNotExistingError, also when the queue is deleted meanwhile.
+        """
+        while True:
+            queue_id = self.queue_id or await self.find()
+            call = queue_calls.ReadCall(queue_id, sender_id, mode, timeout)
+            try:
+                messages = await self._driver.run(call)
+            except QueueNotExistingError as gone:
+                await self._find_anew(queue_id, gone)
+                timeout = arguments.time_left(call.wait_until)
+            else:
+                return messages[0] if messages else None
+
+    async def get_many(
+        self,
+        max_messages: int,
+        *,
+        max_bytes: int | None = None,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> list[Message]:
+        """Takes up to ``max_messages`` messages from the queue; none when none came in time.
+
+        It waits for the first message only. ``max_bytes`` bounds the bodies together; a first message beyond
+        it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see ``get``.
+        """
+        while True:
+            queue_id = self.queue_id or await self.find()
+            call = queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes)
+            try:
+                return await self._driver.run(call)
+            except QueueNotExistingError as gone:
+                await self._find_anew(queue_id, gone)
+                timeout = arguments.time_left(call.wait_until)
+
+    async def browse(self) -> AsyncIterator[Message]:
+        """Yields the messages that this client may read, by rising id, without taking them."""
+        after, more = 0, True
+
+        def page(queue_id: int) -> Awaitable[tuple[list[Message], bool]]:
+            return self._driver.run(queue_calls.BrowseCall(queue_id, after, self._driver.options.page_size))
+
+        while more:
+            messages, more = await self._with_id(page)
+            for message in messages:
+                after = message.message_id
+                yield message
+
+    # ------------------------------------------------------------------ consuming
+
+    def consume(
+        self,
+        *,
+        credit: int | None = None,
+        credit_bytes: int = 16 * 1024 * 1024,
+        keep_alive: bool = False,
+        ack_in_database: bool = False,
+    ) -> AsyncConsumer:
+        """Consumes the queue: messages are pushed, each to one consumer, and have to be answered.
+
+        Use the consumer in a ``with`` block, and each message that it yields in one, which acknowledges it.
+
+        Args:
+            credit: how many messages the consumer may have at a time, those that wait for the loop included.
+                Without it about as many as are begun in a second, between 2 and 256.
+            credit_bytes: how many bytes of bodies, 0 for any number; a larger message comes alone.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives. Without
+                it a message that is not answered in the queue's lease time goes to another consumer.
+            ack_in_database: the application acknowledges each message in a transaction of its own, by
+                ``telesto.ack``; leaving the message's block says that this is committed.
+        """
+        state = ConsumerState(credit, credit_bytes, keep_alive, ack_in_database)
+        return AsyncConsumer(self._driver, self.find, state)
+
+    async def run_consumer(
+        self,
+        handler: AsyncHandler,
+        *,
+        concurrency: int = 1,
+        credit: int | None = None,
+        keep_alive: bool = True,
+        ack_in_database: bool = False,
+        on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
+    ) -> None:
+        """Has a handler work on the messages of the queue, each acknowledged when it returns.
+
+        Args:
+            handler: takes a ``Message``; an async function for the asyncio client, a plain one for the
+                blocking client. When it raises, the message goes back as failed, to come again.
+            concurrency: how many messages are worked on at a time, of a partition one, in order; by the
+                blocking client each in a thread of a pool.
+            credit: how many messages the consumer may have at a time; without it that follows the pace, as in
+                ``consume``.
+            keep_alive: extend the leases of what the consumer has for as long as this process lives.
+            ack_in_database: the handler acknowledges its message in a transaction of its own, by
+                ``telesto.ack(*message.lease)`` in SQL, and has committed it when it returns.
+            on_error: takes a message and what its handler raised; without it that is logged, as is what it
+                raises itself.
+            drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
+                What has not ended in time goes back, as does what was not begun, which counts as no attempt;
+                a handler of the asyncio client is cancelled then.
+            stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
+                what it does without this. In the main thread only.
+
+        It runs until one of these signals arrives or the client is closed; in the asyncio client also until
+        it is cancelled (cancelled again while handlers are ending, it cancels them at once), in the blocking
+        one until a signal's handler raises here.
+        Raises QueueNotExistingError when the queue was deleted and not made anew, and InvalidParameterError
+        for a handler of the other client's kind; what that was given counts as no attempt.
+        """
+        consumer = self.consume(credit=credit, keep_alive=keep_alive, ack_in_database=ack_in_database)
+        await self._queues.pools.run(consumer, handler, concurrency, on_error, drain, stop_signals)
+
+    # ------------------------------------------------------------------ request and response
+
+    async def request(
+        self,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None:
+        """Puts a request into the queue and waits for the response; None when none came in time.
+
+        The response is a message in the same queue that only this client can read; ``reply`` makes it. The
+        arguments are those of ``put`` and ``get``. The request expires when the ``timeout`` is over: what has
+        not been handed over by then is not handled any more.
+        """
+        while True:
+            queue_id = self.queue_id or await self.find()
+            put, read = shared.request_calls(queue_id, body, priority, receiver_id, timeout)
+            asked, response = self._driver.start(put), self._driver.start(read)
+            try:
+                await self._driver.wait_for(asked)
+            except QueueNotExistingError as gone:
+                self._driver.abandon([response])
+                await self._find_anew(queue_id, gone)
+                timeout = arguments.time_left(read.wait_until)
+            except BaseException:
+                self._driver.abandon([response])
+                raise
+            else:
+                messages = await self._driver.wait_for(response)
+                return messages[0] if messages else None
+
+    async def serve_requests(
+        self,
+        handler: AsyncRequestHandler,
+        *,
+        concurrency: int = 1,
+        keep_alive: bool = True,
+        on_error: OnError = log_failure,
+        drain: float = DRAIN,
+        stop_signals: Iterable[Signals] = (),
+    ) -> None:
+        """Has a handler answer the requests of the queue, as one of its consumers.
+
+        Args:
+            handler: takes a request, a ``Message``, and returns the body of the response; an async function
+                for the asyncio client, a plain one for the blocking client. None, or a message without a
+                context, means no response. When it raises, the request goes back as failed, to come again.
+            concurrency: how many requests are worked on at a time.
+            keep_alive: extend the leases of requests for as long as this process lives.
+            on_error: takes a request and what its handler raised; without it that is logged, as is what it
+                raises itself.
+            drain, stop_signals: as for ``run_consumer``.
+
+        A request is acknowledged after its response was put. If that fails it comes again,
+        and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
+        A response expires as one that ``reply`` puts, so none stays for a client that is gone.
+        It runs as long as ``run_consumer`` does.
+        Raises QueueNotExistingError when the queue was deleted and not made anew.
+        """
+        consumer = self.consume(keep_alive=keep_alive)
+        serve = answering(self._driver, handler)
+        await self._queues.pools.run(consumer, serve, concurrency, on_error, drain, stop_signals)
+
+    # ------------------------------------------------------------------ the queue itself
+
+    # --- queue settings: begin, generated from protocol/spec/telesto.toml
+    async def update(
+        self,
+        *,
+        max_messages: int | Unchanged | None = UNCHANGED,
+        dedup_window_ms: int | Unchanged = UNCHANGED,
+        lease_ms: int | Unchanged = UNCHANGED,
+        max_attempts: int | Unchanged = UNCHANGED,
+        backoff_ms: int | Unchanged = UNCHANGED,
+        backoff_max_ms: int | Unchanged = UNCHANGED,
+        expires_ms: int | Unchanged | None = UNCHANGED,
+        bury_expired: bool | Unchanged = UNCHANGED,
+        dead_letter_queue: AsyncQueue | str | int | Unchanged | None = UNCHANGED,
+        late_after_ms: int | Unchanged | None = UNCHANGED,
+        late_limit: int | Unchanged = UNCHANGED,
+        late_window_ms: int | Unchanged = UNCHANGED,
+        fail_limit: int | Unchanged = UNCHANGED,
+        history: HistoryMode | Unchanged = UNCHANGED,
+        history_days: int | Unchanged = UNCHANGED,
+    ) -> None:
+        """Changes settings of the queue; those that are not given stay as they are.
+
+        Args:
+            max_messages, expires_ms, dead_letter_queue, late_after_ms: as for ``create_queue``; None for
+                a queue that is without it.
+            dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired, late_limit,
+                late_window_ms, fail_limit, history, history_days: as for ``create_queue``.
+
+        Raises QueueNotExistingError.
+        """
+        dead_letter_id: int | Unchanged | None = None
+        if isinstance(dead_letter_queue, Unchanged):
+            dead_letter_id = dead_letter_queue
+        elif dead_letter_queue is not None:
+            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").find()
+        await self._with_id(
+            lambda queue_id: self._driver.run(
+                queue_calls.UpdateQueueCall(
+                    queue_id,
+                    max_messages=max_messages,
+                    dedup_window_ms=dedup_window_ms,
+                    lease_ms=lease_ms,
+                    max_attempts=max_attempts,
+                    backoff_ms=backoff_ms,
+                    backoff_max_ms=backoff_max_ms,
+                    expires_ms=expires_ms,
+                    bury_expired=bury_expired,
+                    dead_letter_queue=dead_letter_id,
+                    late_after_ms=late_after_ms,
+                    late_limit=late_limit,
+                    late_window_ms=late_window_ms,
+                    fail_limit=fail_limit,
+                    history=history,
+                    history_days=history_days,
+                )
+            )
+        )
+
+    # --- queue settings: end
+
+    async def settings(self) -> QueueSettings:
+        """Tells the settings of the queue. Raises QueueNotExistingError."""
+        return await self._with_id(lambda id_: self._driver.run(queue_calls.QueueSettingsCall(id_)))
+
+    async def statistics(self) -> QueueStatistics:
+        """Counts what the queue holds."""
+        return await self._with_id(lambda id_: self._driver.run(queue_calls.StatisticsCall(id_)))
+
+    async def purge(self) -> int:
+        """Removes the messages that wait in the queue, whoever they are for; returns how many."""
+        return await self._with_id(lambda id_: self._driver.run(queue_calls.PurgeQueueCall(id_)))
+
+    async def delete(self) -> None:
+        """Deletes the queue and its messages; reads that wait there get QueueNotExistingError."""
+        await self._with_id(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
+        self.forget()
+
+    async def dead_letters(self, *, after_message_id: int = 0) -> AsyncIterator[DeadLetter]:
+        """Yields the dead letters of the queue by rising message id, those above one.
+
+        Of a queue that is gone they are there still, for a handle that has its id.
+        Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
+        """
+        after, more = after_message_id, True
+
+        def page(queue_id: int) -> Awaitable[tuple[list[DeadLetter], bool]]:
+            size = self._driver.options.page_size
+            return self._driver.run(queue_calls.DeadLettersCall(queue_id, after, size))
+
+        while more:
+            letters, more = await self._with_id(page)
+            for letter in letters:
+                after = letter.message.message_id
+                yield letter
+
+    async def redrive(self, message_ids: Collection[int] | None = None) -> int:
+        """Sends dead letters back to the queue, under their old ids, their attempts forgotten.
+
+        Args:
+            message_ids: which ones, None for all; one that is not there is passed over.
+
+        Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
+        not expire again.
+        """
+        return await self._with_id(lambda id_: self._driver.run(queue_calls.RedriveCall(id_, message_ids)))
+
+    async def delete_dead_letters(self, message_ids: Collection[int] | None = None) -> int:
+        """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
+
+        Args:
+            message_ids: which ones, None for all; one that is not there is passed over.
+
+        Returns how many were deleted.
+        """
+        return await self._with_id(
+            lambda id_: self._driver.run(queue_calls.DeleteLettersCall(id_, message_ids))
+        )
+
+
+class AsyncQueues:
+    """The queues of one client.
+
+    Attributes:
+        driver: makes the client's calls.
+        pools: what works for the client on what its consumers are given.
+    """
+
+    def __init__(self, driver: AsyncDriver, pools: AsyncPools) -> None:
+        self.driver = driver
+        self.pools = pools
+        self._known: dict[object, AsyncQueue] = {}
+
+    def of(self, queue: AsyncQueue | str | int, what: str = "queue") -> AsyncQueue:
+        """Returns the queue of a name or an id, or the one that another client uses.
+
+        Raises TypeError and InvalidParameterError, which say ``what`` is wrong.
+        """
+        found = self._known.get(queue) if type(queue) is str or type(queue) is int else None
+        if found is not None:
+            return found
+        if isinstance(queue, AsyncQueue):
+            if queue.belongs_to(self.driver):
+                return queue
+            queue = queue.name or queue.queue_id
+        if isinstance(queue, str):
+            found = AsyncQueue(self, arguments.check_name(what, queue))
+        else:
+            found = AsyncQueue(self, queue_id=arguments.check_queue(what, queue))
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        self._known[queue] = found
+        return found
+
+    def named(self, queue_id: int, name: str) -> AsyncQueue:
+        """Returns the queue of which the service has told both."""
+        queue = self.of(name)
+        queue.queue_id = queue_id
+        return queue

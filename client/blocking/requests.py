@@ -1,0 +1,376 @@
+# Generated from client/aio/requests.py by "python -m tools.codegen"; do not edit.
+"""The requests of the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from telesto.client import arguments
+from telesto.client.blocking.lists import all_pages
+from telesto.client.blocking.queue import Queue, Queues
+from telesto.client.blocking.topic import SubscribedTopics, Topic
+from telesto.client.calls import queue_calls
+from telesto.client.calls.topic_calls import SubscriptionsCall, TopicsCall
+from telesto.client.durable.durable_session import DurableSession
+from telesto.client.io import shared
+from telesto.client.io.driver import Driver
+from telesto.client.models import (
+    Message,
+    MessageHistory,
+    PutResult,
+    RecoveredPut,
+    Subscription,
+    TopicMessage,
+    TopicStatistics,
+)
+from telesto.client.session.session import Session
+from telesto.protocol.errors import QueueNotExistingError
+from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
+
+
+class Requests:
+    """What a client asks the service for, each by a call that the session makes."""
+
+    _session: Session
+    _driver: Driver
+    _queues: Queues
+
+    # ------------------------------------------------------------------ the client
+
+    @property
+    def client_id(self) -> int | None:
+        """The client's id; None before it is connected for the first time."""
+        return self._session.client_id
+
+    @property
+    def name(self) -> str | None:
+        """The client's name; None before it is connected for the first time."""
+        return self._session.name
+
+    @property
+    def mode(self) -> ClientMode | None:
+        """What the client may do; None before it is connected for the first time."""
+        return self._session.mode
+
+    @property
+    def session(self) -> int | None:
+        """The number of the client's session on the service; rises with each new connection."""
+        return self._session.session
+
+    @property
+    def address(self) -> str | None:
+        """host:port of the middleware in use; None without a connection."""
+        return self._session.address
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection; a lost one is replaced without the caller's doing."""
+        return self._session.connected
+
+    def ping(self) -> float:
+        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        self._driver.attach()
+        return self._driver.ask(self._session.ping)
+
+    def delete_client(self) -> None:
+        """Deletes this client. Messages that it took and did not confirm go back to their queues."""
+        self._driver.run(queue_calls.DeleteClientCall())
+
+    # ------------------------------------------------------------------ queues
+
+    def queue(self, queue: Queue | str | int) -> Queue:
+        """Returns a queue as this client uses it; the service is asked when that is used first.
+
+        Args:
+            queue: its name, its id, or the queue as another client uses it.
+        """
+        return self._queues.of(queue)
+
+    def topic(self, name: str) -> Topic:
+        """Returns a topic as this client uses it; the service is asked when that is used first."""
+        return Topic(self._driver, name)
+
+    @property
+    def subscribed_topics(self) -> SubscribedTopics:
+        """All topics that this client subscribes to, to be read together."""
+        return SubscribedTopics(self._driver)
+
+    # --- queue settings: begin, generated from protocol/spec/telesto.toml
+    def create_queue(
+        self,
+        name: str,
+        max_messages: int | None = None,
+        *,
+        dedup_window_ms: int | None = None,
+        lease_ms: int | None = None,
+        max_attempts: int | None = None,
+        backoff_ms: int | None = None,
+        backoff_max_ms: int | None = None,
+        expires_ms: int | None = None,
+        bury_expired: bool | None = None,
+        dead_letter_queue: Queue | str | int | None = None,
+        late_after_ms: int | None = None,
+        late_limit: int | None = None,
+        late_window_ms: int | None = None,
+        fail_limit: int | None = None,
+        history: HistoryMode | None = None,
+        history_days: int | None = None,
+    ) -> Queue:
+        """Creates a queue.
+
+        Args:
+            name: 1 to 255 characters, unique.
+            max_messages: a put that would exceed this number of messages is refused with QueueFullError.
+                It may be set below what the queue holds: then puts are refused until there is space. 1 or
+                more; unless it is given: no limit.
+            dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
+                Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.
+            lease_ms: how long a consumer may take for a message before that goes to another one.
+                Milliseconds, 100 to 86,400,000; unless it is given: 30,000.
+            max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
+                1 to 1,000,000; unless it is given: 5.
+            backoff_ms: how long a message waits after its first failed attempt; twice as long after each
+                further one. It is shortened at random by up to a half. Milliseconds, 0 to 86,400,000; unless
+                it is given: 1,000.
+            backoff_max_ms: the longest wait after a failed attempt. Milliseconds, 0 to 86,400,000; unless
+                it is given: 60,000.
+            expires_ms: how long a message may wait before it expires; what has expired is never handed
+                over. A change holds for what is put from then on. Milliseconds, 1 to 315,360,000,000; unless
+                it is given: never.
+            bury_expired: what has expired goes to the dead letters; otherwise it is removed. Unless it is
+                given: no.
+            dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit
+                there, or whose dead letter queue is gone, stays too. One that does not exist is refused with
+                QueueNotExistingError, whose related_id names it. Queues that would send dead letters round in
+                a ring are refused. A change holds for what is dead already, too. The id of a queue; unless it
+                is given: dead letters stay in their queue.
+            late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted
+                from when the message was pushed or touched, or from the consumer's answer before, whatever
+                was last. A change holds for consumers that join from then on. Milliseconds, 1 to 86,400,000;
+                unless it is given: a third of lease_ms.
+            late_limit: a consumer with this many late answers within late_window_ms is slow, and its
+                partitions go to others for that long; 0: never. A change holds for consumers that join from
+                then on. 0 to 1,000; unless it is given: 3.
+            late_window_ms: the window of late_limit, and for how long others have the partitions of a
+                slow consumer. A change holds for consumers that join from then on. Milliseconds, 100 to
+                86,400,000; unless it is given: 60,000.
+            fail_limit: a consumer that fails so often in a row, by leases that run out or by different
+                messages that it gives back as failed, is ended with ConsumerInactiveError; 0: never. A change
+                holds for consumers that join from then on. 0 to 1,000; unless it is given: 0.
+            history: what is kept of messages once they are over. A change holds for what is put from then
+                on. Unless it is given: METADATA.
+            history_days: for how many days that is kept. A change holds for what is put from then on.
+                Days, 1 to 366; unless it is given: 7.
+
+        Raises QueueNameNotUniqueError.
+        """
+        dead_letter_id = None
+        if dead_letter_queue is not None:
+            dead_letter_id = self._queues.of(dead_letter_queue, "dead_letter_queue").find()
+        created = self._driver.run(
+            queue_calls.CreateQueueCall(
+                name,
+                max_messages=max_messages,
+                dedup_window_ms=dedup_window_ms,
+                lease_ms=lease_ms,
+                max_attempts=max_attempts,
+                backoff_ms=backoff_ms,
+                backoff_max_ms=backoff_max_ms,
+                expires_ms=expires_ms,
+                bury_expired=bury_expired,
+                dead_letter_queue=dead_letter_id,
+                late_after_ms=late_after_ms,
+                late_limit=late_limit,
+                late_window_ms=late_window_ms,
+                fail_limit=fail_limit,
+                history=history,
+                history_days=history_days,
+            )
+        )
+        return self._queues.named(created.queue_id, created.name)
+
+    # --- queue settings: end
+
+    def delete_queue(self, queue: Queue | str | int) -> None:
+        """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
+        self._queues.of(queue).delete()
+
+    def get_queue_by_name(self, name: str) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return self._queues.named(self._driver.run(queue_calls.GetQueueIdCall(name)), name)
+
+    def get_queue_by_id(self, queue_id: int) -> Queue:
+        """Finds a queue. Raises QueueNotExistingError."""
+        return self._queues.named(queue_id, self._driver.run(queue_calls.GetQueueNameCall(queue_id)))
+
+    def get_queues(self) -> list[Queue]:
+        """Lists all queues, by rising id."""
+        rows = all_pages(self._driver, queue_calls.GetQueuesCall, lambda row: row.queue_id)
+        return [self._queues.named(row.queue_id, row.name) for row in rows]
+
+    def get_active_queues(self) -> list[Queue]:
+        """Lists the queues that hold a message which this client may read, by rising id."""
+        rows = all_pages(self._driver, queue_calls.GetActiveQueuesCall, lambda row: row.queue_id)
+        return [self._queues.named(row.queue_id, row.name) for row in rows]
+
+    def read_messages(self, queue: Queue | str | int) -> Iterator[Message]:
+        """Browses: yields the messages that this client may read, by rising id, without taking them."""
+        return self._queues.of(queue).browse()
+
+    def message_history(self, message_id: int, queue: Queue | str | int | None = None) -> MessageHistory:
+        """Tells what is known of a message: how it and its hand-overs ended, and where it is now.
+
+        Args:
+            message_id: the message.
+            queue: its queue; None looks in all. How it ended is known as far as the queue keeps a history.
+
+        Raises MessageNotExistingError when nothing is known.
+        """
+        queue_id = None if queue is None else self._queues.of(queue).find()
+        return self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
+
+    # ------------------------------------------------------------------ messages
+
+    def put_message(
+        self,
+        queue: Queue | str | int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+        partition_key: str | None = None,
+        dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
+    ) -> int:
+        """Puts a message into a queue, as ``put`` of the queue does; returns its id once it is durable."""
+        return self._queues.of(queue).put(
+            body,
+            priority=priority,
+            receiver_id=receiver_id,
+            context=context,
+            partition_key=partition_key,
+            dedup_key=dedup_key,
+            delay=delay,
+            expires=expires,
+        )
+
+    def put_messages(
+        self,
+        queues: Sequence[Queue | str | int],
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        context: int | None = None,
+        partition_key: str | None = None,
+        dedup_key: str | None = None,
+        delay: float | None = None,
+        expires: float | None = None,
+    ) -> list[PutResult]:
+        """Puts one message into several queues, in one transaction; returns a result for each, in order.
+
+        A queue that does not exist or is full is reported in its result, the others take the message. Only
+        when none took it is the first error raised. A name that no queue has raises QueueNotExistingError
+        before anything is put.
+        """
+        handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
+        queue_ids = [handle.queue_id or handle.find() for handle in handles]
+        call = queue_calls.PutSeveralCall(
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+        )
+        results = self._driver.run(call)
+        for handle, result in zip(handles, results, strict=True):
+            if isinstance(result.error, QueueNotExistingError):
+                handle.forget()
+        return shared.raise_if_all_failed(results)
+
+    def retrieve_message(
+        self,
+        queue: Queue | str | int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: float | None = None,
+    ) -> Message | None:
+        """Takes a message from a queue, as ``get`` of the queue does; None when none came in time."""
+        return self._queues.of(queue).get(sender_id=sender_id, mode=mode, timeout=timeout)
+
+    def recovered_puts(self) -> Iterator[RecoveredPut]:
+        """Tells what became of puts whose calls did not: the process died, or the call ended in doubt.
+
+        Among them may be puts that returned just before the process was killed (for ``confirm_after``, if
+        nothing else was written to the state meanwhile): their message_id is what they returned.
+
+        Needs a state_dir. It waits until all of that is known, and yields each message in the order of the
+        puts. Each counts as told when the application comes back for the next one; what it did not come back
+        from is told again, also by the next process. Raises NotConnectedError.
+        """
+        return self._told_one_by_one(shared.durable(self._session))
+
+    def _told_one_by_one(self, session: DurableSession) -> Iterator[RecoveredPut]:
+        self._driver.attach()
+        self._driver.ask(session.when_settled)
+        recovered = shared.told_one_by_one(session)
+        while (put := self._driver.tell(lambda: next(recovered, None))) is not None:
+            yield put
+
+    def confirm(self, messages: Iterable[Message | TopicMessage]) -> None:
+        """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
+
+        The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
+        With a state_dir it is durable on return.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        if of_topics:
+            self._driver.tell(self._session.confirm_topics, of_topics)
+        call = self._driver.tell(self._session.confirm, of_queues)
+        if call is not None:
+            self._driver.wait_for(call)
+
+    def release(self, messages: Iterable[Message | TopicMessage]) -> int:
+        """Gives messages back to their queues, to their old places, marked redelivered; returns how many.
+
+        Messages of topics come again to the next ``get``, with all behind them. Messages whose confirmation
+        was sent already stay taken. With ``auto_confirm`` that is soon after they were returned; switch it
+        off to decide about each message.
+        """
+        of_queues, of_topics = shared.by_source(messages)
+        self._driver.attach()
+        again = self._driver.tell(self._session.give_back_topics, of_topics)
+        return again + self._driver.ask(self._session.give_back, of_queues)
+
+    # ------------------------------------------------------------------ topics
+
+    def topics(self) -> list[TopicStatistics]:
+        """Lists all topics, by rising id."""
+        return all_pages(self._driver, TopicsCall, lambda topic: topic.topic_id)
+
+    def subscriptions(self) -> list[Subscription]:
+        """Lists this client's subscriptions, by rising id, with how far each is."""
+        return all_pages(self._driver, SubscriptionsCall, lambda row: row.subscription_id)
+
+    # ------------------------------------------------------------------ request and response
+
+    def send_request_response_message(
+        self,
+        queue: Queue | str | int,
+        body: bytes,
+        *,
+        priority: int = 5,
+        receiver_id: int | None = None,
+        timeout: float | None = None,
+    ) -> Message | None:
+        """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
+        return self._queues.of(queue).request(
+            body, priority=priority, receiver_id=receiver_id, timeout=timeout
+        )
+
+    def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
+        """Puts the response to a request, by default with the request's priority; returns its id.
+
+        It expires after the time that the request had left when it was handed over, and a minute more; after
+        7 days if the request had no limit.
+        """
+        return self._driver.run(shared.reply_call(request, body, priority))
