@@ -26,7 +26,18 @@ from telesto.benchmarks.load.roles import (
 )
 from telesto.benchmarks.load.slot import ClientType, Slot
 from telesto.benchmarks.load.worker import Plan, Result, StartSignal, run_worker
-from telesto.client import AsyncTelestoClient, Delivery, Message, TelestoClient
+from telesto.client import AsyncTelestoClient, Delivery, Message, Queue, TelestoClient
+
+
+class BlockingQueue:
+    """A queue of a blocking client."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    async def get_many(self, *, max_messages: int, timeout: float) -> list[Message]:  # noqa: ASYNC109 - the service does the waiting
+        """Take messages; return none if none came in time."""
+        return self._queue.get_many(max_messages, timeout=timeout)
 
 
 class BlockingClient:
@@ -48,9 +59,9 @@ class BlockingClient:
             queue_id, body, priority=priority, receiver_id=receiver_id, partition_key=partition_key
         )
 
-    async def retrieve_messages(self, queue_id: int, *, max_messages: int, timeout: float) -> list[Message]:  # noqa: ASYNC109 - the service does the waiting
-        """Take messages; return none if none came in time."""
-        return self._client.queue(queue_id).get_many(max_messages=max_messages, timeout=timeout)
+    def queue(self, queue_id: int) -> BlockingQueue:
+        """The queue as this client uses it."""
+        return BlockingQueue(self._client.queue(queue_id))
 
     async def close(self) -> None:
         """Confirm the messages taken, and disconnect."""
