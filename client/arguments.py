@@ -9,9 +9,10 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
-from telesto.client.models import UNCHANGED, NewMessage
+from telesto.client.models import UNCHANGED, Duration, NewMessage
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.names import (
@@ -137,10 +138,16 @@ def check_topic(topic: object) -> str:
     return topic
 
 
-def check_duration_ms(name: str, seconds: object, most: int = _ID_MAX // 1000) -> int:
+def in_seconds(duration: object) -> Any:
+    """Returns a timedelta in seconds, and anything else as it is."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def check_duration_ms(name: str, duration: object, most: int = _ID_MAX // 1000) -> int:
     """Returns a duration above 0 as the wire has it: milliseconds, rounded up."""
+    seconds = in_seconds(duration)
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise TypeError(f"{name} must be seconds, not {type(seconds).__name__}")
+        raise TypeError(f"{name} must be seconds or a timedelta, not {type(seconds).__name__}")
     if not 0 < seconds <= most:
         raise InvalidParameterError(
             f"{name} must be above 0 and at most {most:,} seconds, not {_shown(seconds)}"
@@ -171,8 +178,9 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
-def check_delay_ms(name: str, seconds: object) -> int:
+def check_delay_ms(name: str, delay: object) -> int:
     """Returns a time before which nobody can read a message as the wire has it."""
+    seconds = in_seconds(delay)
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == 0:
         return 0
     return check_life_ms(name, seconds)
@@ -274,8 +282,9 @@ def check_timeout(timeout: object, name: str = "timeout") -> float:
     """Returns how long a read, or the argument of this name, waits in seconds, infinity for None."""
     if timeout is None:
         return math.inf
+    timeout = in_seconds(timeout)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"{name} must be seconds or None, not {type(timeout).__name__}")
+        raise TypeError(f"{name} must be seconds, a timedelta or None, not {type(timeout).__name__}")
     if not timeout >= 0:
         raise InvalidParameterError(f"{name} must be 0 or more seconds, not {_shown(timeout)}")
     try:
@@ -326,8 +335,8 @@ def new_message(
     receiver_id: int | None,
     context: int | None,
     dedup_key: str | None = None,
-    delay: float | None = None,
-    expires: float | None = None,
+    delay: Duration | None = None,
+    expires: Duration | None = None,
     partition_key: str | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""

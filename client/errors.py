@@ -78,6 +78,12 @@ def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConn
     return error
 
 
+class QueueSettingsDifferError(TelestoError):
+    """``declare_queue`` found the queue with other settings than those given; nothing was changed."""
+
+    error_class = ErrorClass.REJECTED
+
+
 class StateError(TelestoError):
     """A client's durable state (``state_dir``) cannot be used; nothing was sent."""
 

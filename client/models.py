@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import MessageState, SubscriptionState
 
+#: A length of time: seconds, or a timedelta.
+Duration = float | timedelta
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -128,8 +131,8 @@ class NewMessage:
         receiver_id: the only client that may read it, None for anyone.
         context: connects a request and its response; None without one.
         dedup_key: within the queue's window one message is stored under one key; None without one.
-        delay: how long nobody can read it, in seconds; None for not at all.
-        expires: after how long it expires, in seconds; None for as long as its queue says.
+        delay: how long nobody can read it; None for not at all.
+        expires: after how long it expires; None for as long as its queue says.
         partition_key: the messages of one client under one key form a partition; None without one.
     """
 
@@ -138,8 +141,8 @@ class NewMessage:
     receiver_id: int | None = None
     context: int | None = None
     dedup_key: str | None = None
-    delay: float | None = None
-    expires: float | None = None
+    delay: Duration | None = None
+    expires: Duration | None = None
     partition_key: str | None = None
 
 

@@ -15,8 +15,15 @@ from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
 DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
 
-#: What ``connect`` does when the name is taken: refuse, or become that client.
+#: What ``connect`` and ``subscribe`` do with what there is already: refuse, or use it.
 Existing = Literal["error", "use"]
+
+
+def check_existing(existing: object) -> None:
+    """Checks what is to be done with what there is already. Raises InvalidParameterError."""
+    if existing not in get_args(Existing):
+        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!a}')
+
 
 _SCHEME = "telesto"
 _PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir")

@@ -59,7 +59,9 @@ def subscribe(
     require_name(url, client_name)
     with connected(url, client_name) as client:
         try:
-            subscription_id = client.topic(topic).subscribe(max_behind=max_behind, max_age=max_age, drop=drop)
+            subscription_id = client.topic(topic).subscribe(
+                max_behind=max_behind, max_age=max_age, drop=drop, existing="error"
+            )
         except AlreadySubscribedError as error:
             raise CommandError(f"{client.name} already subscribes to {topic!r}", ExitCode.REFUSED) from error
     if as_json:

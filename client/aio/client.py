@@ -14,6 +14,7 @@ from telesto.client.calls.state import StoredClient
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.io.shared import StateDir
+from telesto.client.models import Duration
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
@@ -106,7 +107,7 @@ class AsyncTelestoClient(AsyncRequests):
         await self._driver.wait_for(call)
         self._tried = None
 
-    async def close(self, *, drain: float | None = None) -> None:
+    async def close(self, *, drain: Duration | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
 
         Args:
@@ -123,9 +124,9 @@ class AsyncTelestoClient(AsyncRequests):
         """
         await self._close(failed=False, drain=drain)
 
-    async def _close(self, *, failed: bool, drain: float | None = None) -> None:
-        arguments.check_timeout(drain, "drain")
-        await self._pools.close(self._close_all(failed, drain))
+    async def _close(self, *, failed: bool, drain: Duration | None = None) -> None:
+        drain_s = None if drain is None else arguments.check_timeout(drain, "drain")
+        await self._pools.close(self._close_all(failed, drain_s))
 
     async def _close_all(self, failed: bool, drain: float | None) -> None:
         try:

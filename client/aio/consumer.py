@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
 from telesto.client.io.async_driver import AsyncDriver
-from telesto.client.models import LeaseId, Message
+from telesto.client.models import Duration, LeaseId, Message
 from telesto.protocol.errors import LeaseLostError, QueueNotExistingError
+
+if TYPE_CHECKING:
+    from telesto.client.aio.queue import AsyncQueue
+
+#: For how long a consumer looks for the new queue when its queue was deleted, in seconds: a script that
+#: deletes a queue and creates it again takes about one.
+REMADE_S = 5.0
+#: The first and the longest pause between two looks, in seconds.
+PAUSE_LEAST_S, PAUSE_MOST_S = 0.05, 0.5
 
 
 class AsyncLeasedMessage:
@@ -24,13 +34,14 @@ class AsyncLeasedMessage:
 
     Attributes:
         message: the message.
+        state: the membership of the queue under which it came; for the library itself.
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, driver: AsyncDriver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
-        self._state = state
+        self.state = state
         self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
@@ -44,14 +55,14 @@ class AsyncLeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self.lease in self._state.open
+        return self.lease in self.state.open
 
     async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(AckCall(self._state.queue_id, [self.lease]))
+        await self._settle(AckCall(self.state.queue_id, [self.lease]))
 
     async def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
@@ -60,9 +71,9 @@ class AsyncLeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
+        self._driver.tell(self._driver.session.acked_in_database, self.state, self.lease)
 
-    async def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
+    async def nack(self, *, failed: bool = True, delay: Duration | None = None) -> None:
         """Gives the message back to its queue.
 
         Args:
@@ -72,21 +83,21 @@ class AsyncLeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
+        await self._settle(NackCall(self.state.queue_id, [self.lease], failed, delay))
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
-        call = TouchCall(self._state.queue_id, [self.lease])
+        call = TouchCall(self.state.queue_id, [self.lease])
         try:
-            await self._driver.ask(session.settle, self._state, call)
+            await self._driver.ask(session.settle, self.state, call)
         except LeaseLostError:
-            self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
+            self._driver.tell(session.consumers.touch_failed, self.state, self.lease)
             raise
 
     async def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        held = self._state.can_be_begun(self.lease, self._given_at)
+        held = self.state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 await self.touch()
@@ -98,18 +109,18 @@ class AsyncLeasedMessage:
         if not await self.can_be_begun():
             return False
         self._given_at = elapsed()
-        await self._driver.begin(self._state, self.message, self._given_at)
+        await self._driver.begin(self.state, self.message, self._given_at)
         return await self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
         """Gives the message back to its queue without waiting for the answer."""
         self._answered = True
-        call = NackCall(self._state.queue_id, [self.lease], failed)
-        self._driver.tell(self._driver.session.settle_soon, self._state, call)
+        call = NackCall(self.state.queue_id, [self.lease], failed)
+        self._driver.tell(self._driver.session.settle_soon, self.state, call)
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._driver.ask(self._driver.session.settle, self._state, call)
+        await self._driver.ask(self._driver.session.settle, self.state, call)
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,8 +135,8 @@ class AsyncLeasedMessage:
             self.give_back(failed=self._driver.is_failure(error))
             return
         self._answered = True
-        act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
-        self._driver.tell(act, self._state, self.lease)
+        act = session.acked_in_database if self.state.ack_in_database else session.ack_soon
+        self._driver.tell(act, self.state, self.lease)
 
 
 class AsyncConsumer:
@@ -135,14 +146,13 @@ class AsyncConsumer:
     leaves when it is closed, and gives back what was not taken.
     """
 
-    def __init__(
-        self, driver: AsyncDriver, find: Callable[[int], Awaitable[int]], state: ConsumerState
-    ) -> None:
+    def __init__(self, driver: AsyncDriver, queue: AsyncQueue, state: ConsumerState) -> None:
         self._driver = driver
-        self._find = find
+        self._queue = queue
         self._state = state
         self._joined = False
         self._joining = asyncio.Lock()
+        self._stopping = False
 
     def __del__(self) -> None:
         # What waits would be kept for ever. What was taken may still be answered.
@@ -175,24 +185,27 @@ class AsyncConsumer:
     def ended(self, leased: AsyncLeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._driver.tell(self._driver.session.consumers.ended, self._state, leased.message)
+            self._driver.tell(self._driver.session.consumers.ended, leased.state, leased.message)
 
-    async def get(self, timeout: float | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
+    async def get(self, timeout: Duration | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
-        When the queue was deleted and made anew under its name, it goes on with the new one.
+        When the queue is deleted and made anew under its name within five seconds, or ``timeout``, it goes on
+        with the new one.
         Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
         failed as often in a row as the queue allows: a new one gets messages again.
         """
-        wait = arguments.check_timeout(timeout)
+        until = time.monotonic() + arguments.check_timeout(timeout)
         await self._join()
         while True:
             state = self._state
             try:
-                call = await self._driver.next_message(state, wait)
+                call = await self._driver.next_message(state, max(0.0, until - time.monotonic()))
             except QueueNotExistingError:
-                if await self._join_anew(state):
+                if await self._join_anew(state, min(until, time.monotonic() + REMADE_S)):
                     continue
+                if self._stopping:
+                    return None
                 raise
             if call.message is None:
                 return None
@@ -214,6 +227,7 @@ class AsyncConsumer:
 
         What was taken can be answered as before, until ``close``. May be called in a signal's handler.
         """
+        self._stopping = True  # first: whoever joins anew meanwhile looks for it afterwards
         self._driver.tell_in_signal(self._driver.session.stop_consumer, self._state)
 
     async def close(self) -> None:
@@ -253,7 +267,7 @@ class AsyncConsumer:
     async def _join_queue(self, state: ConsumerState, gone: int) -> None:
         """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
         while True:
-            state.queue_id = await self._find(gone)
+            state.queue_id = await self._queue.find(gone)
             try:
                 await self._driver.ask(self._driver.session.join_consumer, state)
             except QueueNotExistingError:
@@ -263,19 +277,27 @@ class AsyncConsumer:
             else:
                 return
 
-    async def _join_anew(self, before: ConsumerState) -> bool:
-        """Joins the queue that was made anew under the name of a deleted one; False when there is none."""
+    async def _join_anew(self, before: ConsumerState, until: float) -> bool:
+        """Joins the queue that is made anew under the name of a deleted one; returns False if none is."""
         async with self._joining:
             if self._state is not before:  # another caller did
                 return True
-            if before.stopped or before.closed:
+            if self._stopping or before.closed:
                 return False
-            state = before.anew()
-            try:
-                await self._join_queue(state, gone=before.queue_id)
-            except QueueNotExistingError:
-                return False
+            state, pause = before.anew(), PAUSE_LEAST_S
+            while True:
+                try:
+                    await self._join_queue(state, gone=before.queue_id)
+                except QueueNotExistingError:
+                    if self._stopping or not self._queue.name or time.monotonic() >= until:
+                        return False
+                    await self._driver.pause(pause)
+                    pause = min(2 * pause, PAUSE_MOST_S)
+                else:
+                    break
             self._state = state
-            if before.stopped:  # meanwhile
+            if before.closed:  # meanwhile, as below
+                await self.close()
+            elif self._stopping:
                 self.stop()
             return True

@@ -17,7 +17,7 @@ from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver, is_cancelled
-from telesto.client.models import Message
+from telesto.client.models import Duration, Message
 from telesto.protocol.errors import InvalidParameterError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
@@ -167,16 +167,16 @@ class AsyncPools:
         handler: AsyncHandler,
         concurrency: int,
         on_error: OnError,
-        drain: float,
+        drain: Duration,
         stop_signals: Iterable[signal.Signals],
     ) -> None:
         """Has a handler work on what a consumer is given, until a signal arrives or the client is closed."""
         arguments.check_count("concurrency", concurrency)
         arguments.check_awaited("handler", handler)
         arguments.check_plain("on_error", on_error)
-        arguments.check_timeout(drain, "drain")
+        drain_s = arguments.check_timeout(drain, "drain")
         signals = arguments.check_signals("stop_signals", stop_signals)
-        pool = AsyncPool(consumer, handler, on_error, concurrency, drain)
+        pool = AsyncPool(consumer, handler, on_error, concurrency, drain_s)
         self.running.add(pool)
         try:
             if self._ending:

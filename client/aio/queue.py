@@ -13,11 +13,13 @@ from telesto.client.aio.pool import AsyncHandler, AsyncPools, AsyncRequestHandle
 from telesto.client.blocking.pool import DRAIN, OnError, log_failure
 from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls import queue_calls
+from telesto.client.durable.durable_session import DurableSession
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
+    Duration,
     Message,
     NewMessage,
     PutResult,
@@ -90,6 +92,19 @@ class AsyncQueue:
             except QueueNotExistingError as gone:
                 await self._find_anew(queue_id, gone)
 
+    async def _once(self, act: Callable[[int], Awaitable[ResultT]]) -> ResultT:
+        """Does something with the queue's id, but not to a queue made anew, which the caller never saw."""
+        queue_id = self.queue_id or await self.find()
+        try:
+            return await act(queue_id)
+        except QueueNotExistingError:
+            self.forget()
+            raise
+
+    async def id_now(self) -> int:
+        """Returns the id that the queue of this name has now. Raises QueueNotExistingError."""
+        return await self.find(instead_of=self.queue_id)
+
     async def _find_anew(self, before: int, gone: QueueNotExistingError) -> None:
         """Finds the queue that bears the name now.
 
@@ -109,8 +124,8 @@ class AsyncQueue:
         context: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
     ) -> int:
         """Puts a message into the queue; returns its id once it is durable.
 
@@ -127,7 +142,8 @@ class AsyncQueue:
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
                 (``expires_ms``). What has expired is never handed over.
 
-        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
+        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError. With a ``state_dir`` also
+        QueueNotExistingError when the queue was made anew; the next put goes to the new one.
         """
         # Here and in get not by _with_id: a closure and a coroutine more are felt in every message.
         while True:
@@ -139,14 +155,18 @@ class AsyncQueue:
                 return await self._driver.run(call)
             except QueueNotExistingError as gone:
                 await self._find_anew(queue_id, gone)
+                if self._queues.durable:  # the state has to tell of one put: the application makes it anew
+                    raise
 
     async def put_many(self, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
         """Puts many messages into the queue; returns a result for each, in order.
 
         They are sent in batches, several of them under way at a time, and taken from the iterable as they are
         sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
-        result, also when none was put. An argument that is none ends it with an error, after what came before
-        was sent. Raises NotConnectedError when nothing can be sent to begin with.
+        result, also when none was put, and is not put again by itself when the queue was made anew: the next
+        call finds the new one. An argument that is none ends it with an error, after what came before was
+        sent. Raises NotConnectedError when nothing can be sent to begin with, and QueueNotExistingError when
+        no queue has the name.
         """
         queue_id = self.queue_id or await self.find()
         batches = shared.put_batches(queue_id, messages, self._driver.options)
@@ -167,7 +187,7 @@ class AsyncQueue:
         *,
         sender_id: int | None = None,
         mode: ReadMode = ReadMode.PRIORITY,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message | None:
         """Takes a message from the queue; None when none came in time.
 
@@ -196,7 +216,7 @@ class AsyncQueue:
         max_bytes: int | None = None,
         sender_id: int | None = None,
         mode: ReadMode = ReadMode.PRIORITY,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> list[Message]:
         """Takes up to ``max_messages`` messages from the queue; none when none came in time.
 
@@ -249,7 +269,7 @@ class AsyncQueue:
                 ``telesto.ack``; leaving the message's block says that this is committed.
         """
         state = ConsumerState(credit, credit_bytes, keep_alive, ack_in_database)
-        return AsyncConsumer(self._driver, self.find, state)
+        return AsyncConsumer(self._driver, self, state)
 
     async def run_consumer(
         self,
@@ -260,7 +280,7 @@ class AsyncQueue:
         keep_alive: bool = True,
         ack_in_database: bool = False,
         on_error: OnError = log_failure,
-        drain: float = DRAIN,
+        drain: Duration = DRAIN,
         stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler work on the messages of the queue, each acknowledged when it returns.
@@ -300,7 +320,7 @@ class AsyncQueue:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message | None:
         """Puts a request into the queue and waits for the response; None when none came in time.
 
@@ -317,6 +337,8 @@ class AsyncQueue:
             except QueueNotExistingError as gone:
                 self._driver.abandon([response])
                 await self._find_anew(queue_id, gone)
+                if self._queues.durable:
+                    raise
                 timeout = arguments.time_left(read.wait_until)
             except BaseException:
                 self._driver.abandon([response])
@@ -332,7 +354,7 @@ class AsyncQueue:
         concurrency: int = 1,
         keep_alive: bool = True,
         on_error: OnError = log_failure,
-        drain: float = DRAIN,
+        drain: Duration = DRAIN,
         stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler answer the requests of the queue, as one of its consumers.
@@ -393,7 +415,7 @@ class AsyncQueue:
         if isinstance(dead_letter_queue, Unchanged):
             dead_letter_id = dead_letter_queue
         elif dead_letter_queue is not None:
-            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").find()
+            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").id_now()
         await self._with_id(
             lambda queue_id: self._driver.run(
                 queue_calls.UpdateQueueCall(
@@ -428,28 +450,33 @@ class AsyncQueue:
         return await self._with_id(lambda id_: self._driver.run(queue_calls.StatisticsCall(id_)))
 
     async def purge(self) -> int:
-        """Removes the messages that wait in the queue, whoever they are for; returns how many."""
-        return await self._with_id(lambda id_: self._driver.run(queue_calls.PurgeQueueCall(id_)))
+        """Removes the messages that wait in the queue, whoever they are for; returns how many.
+
+        Raises QueueNotExistingError, also when the queue was made anew since the handle was used last: the
+        next call finds the new one.
+        """
+        return await self._once(lambda id_: self._driver.run(queue_calls.PurgeQueueCall(id_)))
 
     async def delete(self) -> None:
-        """Deletes the queue and its messages; reads that wait there get QueueNotExistingError."""
-        await self._with_id(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
+        """Deletes the queue and its messages; reads that wait there get QueueNotExistingError.
+
+        Raises QueueNotExistingError, also when the queue was made anew since the handle was used last: the
+        next call finds the new one.
+        """
+        await self._once(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
         self.forget()
 
     async def dead_letters(self, *, after_message_id: int = 0) -> AsyncIterator[DeadLetter]:
         """Yields the dead letters of the queue by rising message id, those above one.
 
-        Of a queue that is gone they are there still, for a handle that has its id.
+        Those of a queue that is gone can be had by its id: ``client.queue(7).dead_letters()``.
         Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
         """
         after, more = after_message_id, True
-
-        def page(queue_id: int) -> Awaitable[tuple[list[DeadLetter], bool]]:
-            size = self._driver.options.page_size
-            return self._driver.run(queue_calls.DeadLettersCall(queue_id, after, size))
-
+        queue_id = await self.id_now()
         while more:
-            letters, more = await self._with_id(page)
+            call = queue_calls.DeadLettersCall(queue_id, after, self._driver.options.page_size)
+            letters, more = await self._driver.run(call)
             for letter in letters:
                 after = letter.message.message_id
                 yield letter
@@ -463,7 +490,7 @@ class AsyncQueue:
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return await self._with_id(lambda id_: self._driver.run(queue_calls.RedriveCall(id_, message_ids)))
+        return await self._driver.run(queue_calls.RedriveCall(await self.id_now(), message_ids))
 
     async def delete_dead_letters(self, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -473,9 +500,7 @@ class AsyncQueue:
 
         Returns how many were deleted.
         """
-        return await self._with_id(
-            lambda id_: self._driver.run(queue_calls.DeleteLettersCall(id_, message_ids))
-        )
+        return await self._driver.run(queue_calls.DeleteLettersCall(await self.id_now(), message_ids))
 
 
 class AsyncQueues:
@@ -484,11 +509,13 @@ class AsyncQueues:
     Attributes:
         driver: makes the client's calls.
         pools: what works for the client on what its consumers are given.
+        durable: the client has a state.
     """
 
     def __init__(self, driver: AsyncDriver, pools: AsyncPools) -> None:
         self.driver = driver
         self.pools = pools
+        self.durable = isinstance(driver.session, DurableSession)
         self._known: dict[object, AsyncQueue] = {}
 
     def of(self, queue: AsyncQueue | str | int, what: str = "queue") -> AsyncQueue:
@@ -500,13 +527,14 @@ class AsyncQueues:
         if found is not None:
             return found
         if isinstance(queue, AsyncQueue):
-            if queue.belongs_to(self.driver):
-                return queue
-            queue = queue.name or queue.queue_id
+            return queue if queue.belongs_to(self.driver) else self.of(queue.name or queue.queue_id, what)
+        if isinstance(queue, str) and type(queue) is not str:  # such as a StrEnum
+            return self.of(str.__str__(queue), what)
         if isinstance(queue, str):
             found = AsyncQueue(self, arguments.check_name(what, queue))
         else:
-            found = AsyncQueue(self, queue_id=arguments.check_queue(what, queue))
+            queue = arguments.check_queue(what, queue)
+            found = self._known.get(queue) or AsyncQueue(self, queue_id=queue)
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[queue] = found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
 
 from telesto.client import arguments
 from telesto.client.aio.lists import all_pages
@@ -11,9 +12,11 @@ from telesto.client.aio.topic import AsyncSubscribedTopics, AsyncTopic
 from telesto.client.calls import queue_calls
 from telesto.client.calls.topic_calls import SubscriptionsCall, TopicsCall
 from telesto.client.durable.durable_session import DurableSession
+from telesto.client.errors import QueueSettingsDifferError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
+    Duration,
     Message,
     MessageHistory,
     PutResult,
@@ -23,7 +26,7 @@ from telesto.client.models import (
     TopicStatistics,
 )
 from telesto.client.session.session import Session
-from telesto.protocol.errors import QueueNotExistingError
+from telesto.protocol.errors import QueueNameNotUniqueError, QueueNotExistingError
 from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
 
 
@@ -165,7 +168,7 @@ class AsyncRequests:
         """
         dead_letter_id = None
         if dead_letter_queue is not None:
-            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").find()
+            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").id_now()
         created = await self._driver.run(
             queue_calls.CreateQueueCall(
                 name,
@@ -188,7 +191,88 @@ class AsyncRequests:
         )
         return self._queues.named(created.queue_id, created.name)
 
+    async def declare_queue(
+        self,
+        name: str,
+        max_messages: int | None = None,
+        *,
+        dedup_window_ms: int | None = None,
+        lease_ms: int | None = None,
+        max_attempts: int | None = None,
+        backoff_ms: int | None = None,
+        backoff_max_ms: int | None = None,
+        expires_ms: int | None = None,
+        bury_expired: bool | None = None,
+        dead_letter_queue: AsyncQueue | str | int | None = None,
+        late_after_ms: int | None = None,
+        late_limit: int | None = None,
+        late_window_ms: int | None = None,
+        fail_limit: int | None = None,
+        history: HistoryMode | None = None,
+        history_days: int | None = None,
+        update: bool = False,
+    ) -> AsyncQueue:
+        """Returns the queue of a name, which is created if there is none.
+
+        Args:
+            name: 1 to 255 characters.
+            max_messages, dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, expires_ms,
+                bury_expired, dead_letter_queue, late_after_ms, late_limit, late_window_ms, fail_limit,
+                history, history_days: as for ``create_queue``. Those that are not given may be anything.
+            update: change the settings that differ.
+
+        Raises QueueSettingsDifferError, which says what differs, unless ``update`` is set.
+        """
+        settings = {
+            "max_messages": max_messages,
+            "dedup_window_ms": dedup_window_ms,
+            "lease_ms": lease_ms,
+            "max_attempts": max_attempts,
+            "backoff_ms": backoff_ms,
+            "backoff_max_ms": backoff_max_ms,
+            "expires_ms": expires_ms,
+            "bury_expired": bury_expired,
+            "dead_letter_queue": dead_letter_queue,
+            "late_after_ms": late_after_ms,
+            "late_limit": late_limit,
+            "late_window_ms": late_window_ms,
+            "fail_limit": fail_limit,
+            "history": history,
+            "history_days": history_days,
+        }
+        given = {key: value for key, value in settings.items() if value is not None}
+        arguments.check_flag("update", update)
+        return await self._declared(name, given, update)
+
     # --- queue settings: end
+
+    async def _declared(self, name: str, given: dict[str, Any], update: bool) -> AsyncQueue:
+        """Returns the queue of this name and these settings; others may create or delete it meanwhile."""
+        queue = self.queue(arguments.check_name("name", name))
+        wanted = dict(given)
+        dead_letter_queue = wanted.pop("dead_letter_queue", None)
+        arguments.new_settings(wanted)
+        if dead_letter_queue is not None:
+            dead_letters = self._queues.of(dead_letter_queue, "dead_letter_queue")
+            wanted["dead_letter_queue"] = await dead_letters.id_now()
+        while True:
+            try:
+                queue_id = await queue.id_now()
+                there = await self._driver.run(queue_calls.QueueSettingsCall(queue_id))
+            except QueueNotExistingError:
+                try:
+                    return await self.create_queue(name, **given)
+                except QueueNameNotUniqueError:
+                    continue
+            differing = {key: value for key, value in wanted.items() if getattr(there, key) != value}
+            if not differing:
+                return queue
+            if not update:
+                found = ", ".join(f"{key} {getattr(there, key)}, not {differing[key]}" for key in differing)
+                raise QueueSettingsDifferError(
+                    f"queue {name!r} has {found}; update=True changes it", queue_id=queue_id
+                )
+            await queue.update(**differing)
 
     async def delete_queue(self, queue: AsyncQueue | str | int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""
@@ -227,7 +311,7 @@ class AsyncRequests:
 
         Raises MessageNotExistingError when nothing is known.
         """
-        queue_id = None if queue is None else await self._queues.of(queue).find()
+        queue_id = None if queue is None else await self._queues.of(queue).id_now()
         return await self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     # ------------------------------------------------------------------ messages
@@ -242,8 +326,8 @@ class AsyncRequests:
         context: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
     ) -> int:
         """Puts a message into a queue, as ``put`` of the queue does; returns its id once it is durable."""
         return await self._queues.of(queue).put(
@@ -267,8 +351,8 @@ class AsyncRequests:
         context: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
     ) -> list[PutResult]:
         """Puts one message into several queues, in one transaction; returns a result for each, in order.
 
@@ -293,7 +377,7 @@ class AsyncRequests:
         *,
         sender_id: int | None = None,
         mode: ReadMode = ReadMode.PRIORITY,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message | None:
         """Takes a message from a queue, as ``get`` of the queue does; None when none came in time."""
         return await self._queues.of(queue).get(sender_id=sender_id, mode=mode, timeout=timeout)
@@ -361,7 +445,7 @@ class AsyncRequests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message | None:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return await self._queues.of(queue).request(

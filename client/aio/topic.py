@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 
 from telesto.client import arguments
-from telesto.client.aio.lists import in_batches
+from telesto.client.aio.lists import all_pages, in_batches
 from telesto.client.calls.topic_calls import (
     DeleteTopicCall,
     GetCall,
     PutOneToTopicCall,
     SubscribeCall,
+    SubscriptionsCall,
     UnsubscribeCall,
 )
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
-from telesto.client.models import NewTopicMessage, TopicMessage, TopicPutResult
+from telesto.client.models import Duration, NewTopicMessage, TopicMessage, TopicPutResult
+from telesto.client.url import Existing, check_existing
+from telesto.protocol.errors import AlreadySubscribedError
 
 
 class AsyncSubscribedTopics:
@@ -34,7 +37,7 @@ class AsyncSubscribedTopics:
     async def get(
         self,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> TopicMessage | None:
         """Gets the next message; None when none came in time.
 
@@ -54,7 +57,7 @@ class AsyncSubscribedTopics:
         max_messages: int,
         *,
         max_bytes: int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> list[TopicMessage]:
         """Gets up to ``max_messages`` messages; none when none came in time.
 
@@ -66,7 +69,7 @@ class AsyncSubscribedTopics:
     async def messages(
         self,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> AsyncIterator[TopicMessage]:
         """Yields messages one by one as they come, as iterating does, until none came for some time.
 
@@ -113,22 +116,43 @@ class AsyncTopic(AsyncSubscribedTopics):
         return f"<{type(self).__name__} {self.name!r}>"
 
     async def subscribe(
-        self, *, max_behind: int | None = None, max_age: float | None = None, drop: bool = False
+        self,
+        *,
+        max_behind: int | None = None,
+        max_age: Duration | None = None,
+        drop: bool = False,
+        existing: Existing = "use",
     ) -> int:
         """Subscribes to the topic, for good: to every message put from now on; returns the subscription's id.
 
         The topic is created on its first use. The subscription lives until ``unsubscribe``, whether the
-        client is connected or not.
+        client is connected or not; subscribing again changes nothing and returns its id.
 
         Args:
             max_behind: behind by more messages, the subscription is lagging.
             max_age: when its next message is older, in seconds, the subscription is lagging.
             drop: lagging, it is dropped: its messages go, and the next ``get`` raises
                 SubscriptionDroppedError. Without, it is only shown as lagging.
+            existing: "use" a subscription that there is already, or "error".
 
-        Raises AlreadySubscribedError, whose related_id is the subscription that there is.
+        Raises AlreadySubscribedError, whose related_id is the subscription that there is, for "error" and
+        when that has other limits than those given.
         """
-        return await self._driver.run(SubscribeCall(self.name, max_behind, max_age, drop))
+        call = SubscribeCall(self.name, max_behind, max_age, drop)
+        check_existing(existing)
+        try:
+            return await self._driver.run(call)
+        except AlreadySubscribedError as already:
+            if existing == "error":
+                raise
+            if call.has_limits:
+                rows = await all_pages(self._driver, SubscriptionsCall, lambda row: row.subscription_id)
+                if not any(call.is_met_by(row) for row in rows):
+                    raise AlreadySubscribedError(
+                        f"there is a subscription of {self.name!r} with other limits; unsubscribe first",
+                        related_id=already.related_id,
+                    ) from None
+            return already.related_id or 0
 
     async def unsubscribe(self) -> None:
         """Ends the subscription of the topic; not even what was put before comes any more.

@@ -16,6 +16,7 @@ from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.io.shared import StateDir
+from telesto.client.models import Duration
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
@@ -109,7 +110,7 @@ class TelestoClient(Requests):
         self._driver.ask(connect)
         self._tried = None
 
-    def close(self, *, drain: float | None = None) -> None:
+    def close(self, *, drain: Duration | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
 
         Args:
@@ -126,12 +127,12 @@ class TelestoClient(Requests):
         """
         self._close(failed=False, drain=drain)
 
-    def _close(self, *, failed: bool, drain: float | None = None) -> None:
-        arguments.check_timeout(drain, "drain")
+    def _close(self, *, failed: bool, drain: Duration | None = None) -> None:
+        drain_s = None if drain is None else arguments.check_timeout(drain, "drain")
 
         def close() -> None:
             try:
-                self._pools.end(drain)
+                self._pools.end(drain_s)
                 with self._driver.lock:
                     self._driver.close(failed=failed)
                 self._driver.free()

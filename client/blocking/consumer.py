@@ -4,17 +4,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
 from telesto.client.io.driver import Driver
-from telesto.client.models import LeaseId, Message
+from telesto.client.models import Duration, LeaseId, Message
 from telesto.protocol.errors import LeaseLostError, QueueNotExistingError
+
+if TYPE_CHECKING:
+    from telesto.client.blocking.queue import Queue
+
+#: For how long a consumer looks for the new queue when its queue was deleted, in seconds: a script that
+#: deletes a queue and creates it again takes about one.
+REMADE_S = 5.0
+#: The first and the longest pause between two looks, in seconds.
+PAUSE_LEAST_S, PAUSE_MOST_S = 0.05, 0.5
 
 
 class LeasedMessage:
@@ -25,13 +35,14 @@ class LeasedMessage:
 
     Attributes:
         message: the message.
+        state: the membership of the queue under which it came; for the library itself.
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, driver: Driver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
-        self._state = state
+        self.state = state
         self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
@@ -45,14 +56,14 @@ class LeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self.lease in self._state.open
+        return self.lease in self.state.open
 
     def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(AckCall(self._state.queue_id, [self.lease]))
+        self._settle(AckCall(self.state.queue_id, [self.lease]))
 
     def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
@@ -61,9 +72,9 @@ class LeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
+        self._driver.tell(self._driver.session.acked_in_database, self.state, self.lease)
 
-    def nack(self, *, failed: bool = True, delay: float | None = None) -> None:
+    def nack(self, *, failed: bool = True, delay: Duration | None = None) -> None:
         """Gives the message back to its queue.
 
         Args:
@@ -73,21 +84,21 @@ class LeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
+        self._settle(NackCall(self.state.queue_id, [self.lease], failed, delay))
 
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
-        call = TouchCall(self._state.queue_id, [self.lease])
+        call = TouchCall(self.state.queue_id, [self.lease])
         try:
-            self._driver.ask(session.settle, self._state, call)
+            self._driver.ask(session.settle, self.state, call)
         except LeaseLostError:
-            self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
+            self._driver.tell(session.consumers.touch_failed, self.state, self.lease)
             raise
 
     def can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        held = self._state.can_be_begun(self.lease, self._given_at)
+        held = self.state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 self.touch()
@@ -99,18 +110,18 @@ class LeasedMessage:
         if not self.can_be_begun():
             return False
         self._given_at = elapsed()
-        self._driver.begin(self._state, self.message, self._given_at)
+        self._driver.begin(self.state, self.message, self._given_at)
         return self.can_be_begun()
 
     def give_back(self, *, failed: bool = False) -> None:
         """Gives the message back to its queue without waiting for the answer."""
         self._answered = True
-        call = NackCall(self._state.queue_id, [self.lease], failed)
-        self._driver.tell(self._driver.session.settle_soon, self._state, call)
+        call = NackCall(self.state.queue_id, [self.lease], failed)
+        self._driver.tell(self._driver.session.settle_soon, self.state, call)
 
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        self._driver.ask(self._driver.session.settle, self._state, call)
+        self._driver.ask(self._driver.session.settle, self.state, call)
 
     def __enter__(self) -> Self:
         return self
@@ -125,8 +136,8 @@ class LeasedMessage:
             self.give_back(failed=self._driver.is_failure(error))
             return
         self._answered = True
-        act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
-        self._driver.tell(act, self._state, self.lease)
+        act = session.acked_in_database if self.state.ack_in_database else session.ack_soon
+        self._driver.tell(act, self.state, self.lease)
 
 
 class Consumer:
@@ -136,12 +147,13 @@ class Consumer:
     leaves when it is closed, and gives back what was not taken.
     """
 
-    def __init__(self, driver: Driver, find: Callable[[int], int], state: ConsumerState) -> None:
+    def __init__(self, driver: Driver, queue: Queue, state: ConsumerState) -> None:
         self._driver = driver
-        self._find = find
+        self._queue = queue
         self._state = state
         self._joined = False
         self._joining = threading.Lock()
+        self._stopping = False
 
     def __del__(self) -> None:
         # What waits would be kept for ever. What was taken may still be answered.
@@ -174,24 +186,27 @@ class Consumer:
     def ended(self, leased: LeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._driver.tell(self._driver.session.consumers.ended, self._state, leased.message)
+            self._driver.tell(self._driver.session.consumers.ended, leased.state, leased.message)
 
-    def get(self, timeout: float | None = None) -> LeasedMessage | None:
+    def get(self, timeout: Duration | None = None) -> LeasedMessage | None:
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
 
-        When the queue was deleted and made anew under its name, it goes on with the new one.
+        When the queue is deleted and made anew under its name within five seconds, or ``timeout``, it goes on
+        with the new one.
         Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
         failed as often in a row as the queue allows: a new one gets messages again.
         """
-        wait = arguments.check_timeout(timeout)
+        until = time.monotonic() + arguments.check_timeout(timeout)
         self._join()
         while True:
             state = self._state
             try:
-                call = self._driver.next_message(state, wait)
+                call = self._driver.next_message(state, max(0.0, until - time.monotonic()))
             except QueueNotExistingError:
-                if self._join_anew(state):
+                if self._join_anew(state, min(until, time.monotonic() + REMADE_S)):
                     continue
+                if self._stopping:
+                    return None
                 raise
             if call.message is None:
                 return None
@@ -213,6 +228,7 @@ class Consumer:
 
         What was taken can be answered as before, until ``close``. May be called in a signal's handler.
         """
+        self._stopping = True  # first: whoever joins anew meanwhile looks for it afterwards
         self._driver.tell_in_signal(self._driver.session.stop_consumer, self._state)
 
     def close(self) -> None:
@@ -252,7 +268,7 @@ class Consumer:
     def _join_queue(self, state: ConsumerState, gone: int) -> None:
         """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
         while True:
-            state.queue_id = self._find(gone)
+            state.queue_id = self._queue.find(gone)
             try:
                 self._driver.ask(self._driver.session.join_consumer, state)
             except QueueNotExistingError:
@@ -262,19 +278,27 @@ class Consumer:
             else:
                 return
 
-    def _join_anew(self, before: ConsumerState) -> bool:
-        """Joins the queue that was made anew under the name of a deleted one; False when there is none."""
+    def _join_anew(self, before: ConsumerState, until: float) -> bool:
+        """Joins the queue that is made anew under the name of a deleted one; returns False if none is."""
         with self._joining:
             if self._state is not before:  # another caller did
                 return True
-            if before.stopped or before.closed:
+            if self._stopping or before.closed:
                 return False
-            state = before.anew()
-            try:
-                self._join_queue(state, gone=before.queue_id)
-            except QueueNotExistingError:
-                return False
+            state, pause = before.anew(), PAUSE_LEAST_S
+            while True:
+                try:
+                    self._join_queue(state, gone=before.queue_id)
+                except QueueNotExistingError:
+                    if self._stopping or not self._queue.name or time.monotonic() >= until:
+                        return False
+                    self._driver.pause(pause)
+                    pause = min(2 * pause, PAUSE_MOST_S)
+                else:
+                    break
             self._state = state
-            if before.stopped:  # meanwhile
+            if before.closed:  # meanwhile, as below
+                self.close()
+            elif self._stopping:
                 self.stop()
             return True

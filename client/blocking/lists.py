@@ -1,5 +1,5 @@
 # Generated from client/aio/lists.py by "python -m tools.codegen"; do not edit.
-"""How the threading client makes calls for lists; those of the blocking one are generated from them."""
+"""How the blocking client makes calls for lists."""
 
 from __future__ import annotations
 

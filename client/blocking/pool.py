@@ -17,7 +17,7 @@ from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
-from telesto.client.models import Message
+from telesto.client.models import Duration, Message
 from telesto.protocol.errors import InvalidParameterError
 
 #: How long handlers under way may take when a consumer ends, in seconds, unless the application decides.
@@ -175,16 +175,16 @@ class Pools:
         handler: Handler,
         concurrency: int,
         on_error: OnError,
-        drain: float,
+        drain: Duration,
         stop_signals: Iterable[signal.Signals],
     ) -> None:
         """Has a handler work on what a consumer is given, until a signal arrives or the client is closed."""
         arguments.check_count("concurrency", concurrency)
         arguments.check_plain("handler", handler)
         arguments.check_plain("on_error", on_error)
-        arguments.check_timeout(drain, "drain")
+        drain_s = arguments.check_timeout(drain, "drain")
         signals = arguments.check_signals("stop_signals", stop_signals)
-        pool = Pool(consumer, handler, on_error, concurrency, drain)
+        pool = Pool(consumer, handler, on_error, concurrency, drain_s)
         self.running.add(pool)
         try:
             if self._ending:

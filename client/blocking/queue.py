@@ -1,5 +1,5 @@
 # Generated from client/aio/queue.py by "python -m tools.codegen"; do not edit.
-"""A queue of the threading client; that of the blocking one is generated from it."""
+"""A queue of the blocking client."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from telesto.client.blocking.pool import (
 )
 from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls import queue_calls
+from telesto.client.durable.durable_session import DurableSession
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.models import (
     UNCHANGED,
     DeadLetter,
+    Duration,
     Message,
     NewMessage,
     PutResult,
@@ -98,6 +100,19 @@ class Queue:
             except QueueNotExistingError as gone:
                 self._find_anew(queue_id, gone)
 
+    def _once(self, act: Callable[[int], ResultT]) -> ResultT:
+        """Does something with the queue's id, but not to a queue made anew, which the caller never saw."""
+        queue_id = self.queue_id or self.find()
+        try:
+            return act(queue_id)
+        except QueueNotExistingError:
+            self.forget()
+            raise
+
+    def id_now(self) -> int:
+        """Returns the id that the queue of this name has now. Raises QueueNotExistingError."""
+        return self.find(instead_of=self.queue_id)
+
     def _find_anew(self, before: int, gone: QueueNotExistingError) -> None:
         """Finds the queue that bears the name now.
 
@@ -117,8 +132,8 @@ class Queue:
         context: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
     ) -> int:
         """Puts a message into the queue; returns its id once it is durable.
 
@@ -135,7 +150,8 @@ class Queue:
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
                 (``expires_ms``). What has expired is never handed over.
 
-        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError.
+        Raises QueueNotExistingError, QueueFullError and MessageTooLargeError. With a ``state_dir`` also
+        QueueNotExistingError when the queue was made anew; the next put goes to the new one.
         """
         # Here and in get not by _with_id: a closure and a coroutine more are felt in every message.
         while True:
@@ -147,14 +163,18 @@ class Queue:
                 return self._driver.run(call)
             except QueueNotExistingError as gone:
                 self._find_anew(queue_id, gone)
+                if self._queues.durable:  # the state has to tell of one put: the application makes it anew
+                    raise
 
     def put_many(self, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
         """Puts many messages into the queue; returns a result for each, in order.
 
         They are sent in batches, several of them under way at a time, and taken from the iterable as they are
         sent. Each batch is one transaction; order is kept. A message that was not put is reported in its
-        result, also when none was put. An argument that is none ends it with an error, after what came before
-        was sent. Raises NotConnectedError when nothing can be sent to begin with.
+        result, also when none was put, and is not put again by itself when the queue was made anew: the next
+        call finds the new one. An argument that is none ends it with an error, after what came before was
+        sent. Raises NotConnectedError when nothing can be sent to begin with, and QueueNotExistingError when
+        no queue has the name.
         """
         queue_id = self.queue_id or self.find()
         batches = shared.put_batches(queue_id, messages, self._driver.options)
@@ -175,7 +195,7 @@ class Queue:
         *,
         sender_id: int | None = None,
         mode: ReadMode = ReadMode.PRIORITY,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> Message | None:
         """Takes a message from the queue; None when none came in time.
 
@@ -204,7 +224,7 @@ class Queue:
         max_bytes: int | None = None,
         sender_id: int | None = None,
         mode: ReadMode = ReadMode.PRIORITY,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> list[Message]:
         """Takes up to ``max_messages`` messages from the queue; none when none came in time.
 
@@ -257,7 +277,7 @@ class Queue:
                 ``telesto.ack``; leaving the message's block says that this is committed.
         """
         state = ConsumerState(credit, credit_bytes, keep_alive, ack_in_database)
-        return Consumer(self._driver, self.find, state)
+        return Consumer(self._driver, self, state)
 
     def run_consumer(
         self,
@@ -268,13 +288,13 @@ class Queue:
         keep_alive: bool = True,
         ack_in_database: bool = False,
         on_error: OnError = log_failure,
-        drain: float = DRAIN,
+        drain: Duration = DRAIN,
         stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler work on the messages of the queue, each acknowledged when it returns.
 
         Args:
-            handler: takes a ``Message``; an async function for the threading client, a plain one for the
+            handler: takes a ``Message``; an async function for the asyncio client, a plain one for the
                 blocking client. When it raises, the message goes back as failed, to come again.
             concurrency: how many messages are worked on at a time, of a partition one, in order; by the
                 blocking client each in a thread of a pool.
@@ -287,11 +307,11 @@ class Queue:
                 raises itself.
             drain: how long handlers under way may take when it ends, in seconds. Nothing more is begun then.
                 What has not ended in time goes back, as does what was not begun, which counts as no attempt;
-                a handler of the threading client is cancelled then.
+                a handler of the asyncio client is cancelled then.
             stop_signals: signals that end it, such as ``(signal.SIGTERM, signal.SIGINT)``; a second one does
                 what it does without this. In the main thread only.
 
-        It runs until one of these signals arrives or the client is closed; in the threading client also until
+        It runs until one of these signals arrives or the client is closed; in the asyncio client also until
         it is cancelled (cancelled again while handlers are ending, it cancels them at once), in the blocking
         one until a signal's handler raises here.
         Raises QueueNotExistingError when the queue was deleted and not made anew, and InvalidParameterError
@@ -308,7 +328,7 @@ class Queue:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> Message | None:
         """Puts a request into the queue and waits for the response; None when none came in time.
 
@@ -325,6 +345,8 @@ class Queue:
             except QueueNotExistingError as gone:
                 self._driver.abandon([response])
                 self._find_anew(queue_id, gone)
+                if self._queues.durable:
+                    raise
                 timeout = arguments.time_left(read.wait_until)
             except BaseException:
                 self._driver.abandon([response])
@@ -340,14 +362,14 @@ class Queue:
         concurrency: int = 1,
         keep_alive: bool = True,
         on_error: OnError = log_failure,
-        drain: float = DRAIN,
+        drain: Duration = DRAIN,
         stop_signals: Iterable[Signals] = (),
     ) -> None:
         """Has a handler answer the requests of the queue, as one of its consumers.
 
         Args:
             handler: takes a request, a ``Message``, and returns the body of the response; an async function
-                for the threading client, a plain one for the blocking client. None, or a message without a
+                for the asyncio client, a plain one for the blocking client. None, or a message without a
                 context, means no response. When it raises, the request goes back as failed, to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
@@ -401,7 +423,7 @@ class Queue:
         if isinstance(dead_letter_queue, Unchanged):
             dead_letter_id = dead_letter_queue
         elif dead_letter_queue is not None:
-            dead_letter_id = self._queues.of(dead_letter_queue, "dead_letter_queue").find()
+            dead_letter_id = self._queues.of(dead_letter_queue, "dead_letter_queue").id_now()
         self._with_id(
             lambda queue_id: self._driver.run(
                 queue_calls.UpdateQueueCall(
@@ -436,28 +458,33 @@ class Queue:
         return self._with_id(lambda id_: self._driver.run(queue_calls.StatisticsCall(id_)))
 
     def purge(self) -> int:
-        """Removes the messages that wait in the queue, whoever they are for; returns how many."""
-        return self._with_id(lambda id_: self._driver.run(queue_calls.PurgeQueueCall(id_)))
+        """Removes the messages that wait in the queue, whoever they are for; returns how many.
+
+        Raises QueueNotExistingError, also when the queue was made anew since the handle was used last: the
+        next call finds the new one.
+        """
+        return self._once(lambda id_: self._driver.run(queue_calls.PurgeQueueCall(id_)))
 
     def delete(self) -> None:
-        """Deletes the queue and its messages; reads that wait there get QueueNotExistingError."""
-        self._with_id(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
+        """Deletes the queue and its messages; reads that wait there get QueueNotExistingError.
+
+        Raises QueueNotExistingError, also when the queue was made anew since the handle was used last: the
+        next call finds the new one.
+        """
+        self._once(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
         self.forget()
 
     def dead_letters(self, *, after_message_id: int = 0) -> Iterator[DeadLetter]:
         """Yields the dead letters of the queue by rising message id, those above one.
 
-        Of a queue that is gone they are there still, for a handle that has its id.
+        Those of a queue that is gone can be had by its id: ``client.queue(7).dead_letters()``.
         Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
         """
         after, more = after_message_id, True
-
-        def page(queue_id: int) -> tuple[list[DeadLetter], bool]:
-            size = self._driver.options.page_size
-            return self._driver.run(queue_calls.DeadLettersCall(queue_id, after, size))
-
+        queue_id = self.id_now()
         while more:
-            letters, more = self._with_id(page)
+            call = queue_calls.DeadLettersCall(queue_id, after, self._driver.options.page_size)
+            letters, more = self._driver.run(call)
             for letter in letters:
                 after = letter.message.message_id
                 yield letter
@@ -471,7 +498,7 @@ class Queue:
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return self._with_id(lambda id_: self._driver.run(queue_calls.RedriveCall(id_, message_ids)))
+        return self._driver.run(queue_calls.RedriveCall(self.id_now(), message_ids))
 
     def delete_dead_letters(self, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -481,7 +508,7 @@ class Queue:
 
         Returns how many were deleted.
         """
-        return self._with_id(lambda id_: self._driver.run(queue_calls.DeleteLettersCall(id_, message_ids)))
+        return self._driver.run(queue_calls.DeleteLettersCall(self.id_now(), message_ids))
 
 
 class Queues:
@@ -490,11 +517,13 @@ class Queues:
     Attributes:
         driver: makes the client's calls.
         pools: what works for the client on what its consumers are given.
+        durable: the client has a state.
     """
 
     def __init__(self, driver: Driver, pools: Pools) -> None:
         self.driver = driver
         self.pools = pools
+        self.durable = isinstance(driver.session, DurableSession)
         self._known: dict[object, Queue] = {}
 
     def of(self, queue: Queue | str | int, what: str = "queue") -> Queue:
@@ -506,13 +535,14 @@ class Queues:
         if found is not None:
             return found
         if isinstance(queue, Queue):
-            if queue.belongs_to(self.driver):
-                return queue
-            queue = queue.name or queue.queue_id
+            return queue if queue.belongs_to(self.driver) else self.of(queue.name or queue.queue_id, what)
+        if isinstance(queue, str) and type(queue) is not str:  # such as a StrEnum
+            return self.of(str.__str__(queue), what)
         if isinstance(queue, str):
             found = Queue(self, arguments.check_name(what, queue))
         else:
-            found = Queue(self, queue_id=arguments.check_queue(what, queue))
+            queue = arguments.check_queue(what, queue)
+            found = self._known.get(queue) or Queue(self, queue_id=queue)
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[queue] = found

@@ -1,23 +1,26 @@
 # Generated from client/aio/topic.py by "python -m tools.codegen"; do not edit.
-"""Topics of the threading client; those of the blocking one are generated from them."""
+"""Topics of the blocking client."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from telesto.client import arguments
-from telesto.client.blocking.lists import in_batches
+from telesto.client.blocking.lists import all_pages, in_batches
 from telesto.client.calls.topic_calls import (
     DeleteTopicCall,
     GetCall,
     PutOneToTopicCall,
     SubscribeCall,
+    SubscriptionsCall,
     UnsubscribeCall,
 )
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
-from telesto.client.models import NewTopicMessage, TopicMessage, TopicPutResult
+from telesto.client.models import Duration, NewTopicMessage, TopicMessage, TopicPutResult
+from telesto.client.url import Existing, check_existing
+from telesto.protocol.errors import AlreadySubscribedError
 
 
 class SubscribedTopics:
@@ -35,7 +38,7 @@ class SubscribedTopics:
     def get(
         self,
         *,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> TopicMessage | None:
         """Gets the next message; None when none came in time.
 
@@ -55,7 +58,7 @@ class SubscribedTopics:
         max_messages: int,
         *,
         max_bytes: int | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> list[TopicMessage]:
         """Gets up to ``max_messages`` messages; none when none came in time.
 
@@ -67,7 +70,7 @@ class SubscribedTopics:
     def messages(
         self,
         *,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> Iterator[TopicMessage]:
         """Yields messages one by one as they come, as iterating does, until none came for some time.
 
@@ -114,22 +117,43 @@ class Topic(SubscribedTopics):
         return f"<{type(self).__name__} {self.name!r}>"
 
     def subscribe(
-        self, *, max_behind: int | None = None, max_age: float | None = None, drop: bool = False
+        self,
+        *,
+        max_behind: int | None = None,
+        max_age: Duration | None = None,
+        drop: bool = False,
+        existing: Existing = "use",
     ) -> int:
         """Subscribes to the topic, for good: to every message put from now on; returns the subscription's id.
 
         The topic is created on its first use. The subscription lives until ``unsubscribe``, whether the
-        client is connected or not.
+        client is connected or not; subscribing again changes nothing and returns its id.
 
         Args:
             max_behind: behind by more messages, the subscription is lagging.
             max_age: when its next message is older, in seconds, the subscription is lagging.
             drop: lagging, it is dropped: its messages go, and the next ``get`` raises
                 SubscriptionDroppedError. Without, it is only shown as lagging.
+            existing: "use" a subscription that there is already, or "error".
 
-        Raises AlreadySubscribedError, whose related_id is the subscription that there is.
+        Raises AlreadySubscribedError, whose related_id is the subscription that there is, for "error" and
+        when that has other limits than those given.
         """
-        return self._driver.run(SubscribeCall(self.name, max_behind, max_age, drop))
+        call = SubscribeCall(self.name, max_behind, max_age, drop)
+        check_existing(existing)
+        try:
+            return self._driver.run(call)
+        except AlreadySubscribedError as already:
+            if existing == "error":
+                raise
+            if call.has_limits:
+                rows = all_pages(self._driver, SubscriptionsCall, lambda row: row.subscription_id)
+                if not any(call.is_met_by(row) for row in rows):
+                    raise AlreadySubscribedError(
+                        f"there is a subscription of {self.name!r} with other limits; unsubscribe first",
+                        related_id=already.related_id,
+                    ) from None
+            return already.related_id or 0
 
     def unsubscribe(self) -> None:
         """Ends the subscription of the topic; not even what was put before comes any more.

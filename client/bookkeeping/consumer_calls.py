@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.calls.queue_calls import Call
-from telesto.client.models import LeaseId, Message
+from telesto.client.models import Duration, LeaseId, Message
 from telesto.protocol import packets
 from telesto.protocol.errors import LeaseLostError
 from telesto.protocol.packets import ElementResult, LeaseRef, Packet
@@ -129,7 +129,7 @@ class NackCall(SettleCall, request=packets.Nack):
     """Gives messages back."""
 
     def __init__(
-        self, queue_id: int, leases: Iterable[LeaseId], failed: bool, delay: float | None = None
+        self, queue_id: int, leases: Iterable[LeaseId], failed: bool, delay: Duration | None = None
     ) -> None:
         self.queue_id = queue_id
         self.leases = list(leases)

@@ -14,6 +14,7 @@ from telesto.client import arguments
 from telesto.client.calls.readers import Reader
 from telesto.client.models import (
     DeadLetter,
+    Duration,
     HandOverId,
     LeaseId,
     Message,
@@ -201,8 +202,8 @@ class PutCall(PutMessageCall[int]):
         receiver_id: int | None,
         context: int | None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
         partition_key: str | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
@@ -235,8 +236,8 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         receiver_id: int | None,
         context: int | None,
         dedup_key: str | None = None,
-        delay: float | None = None,
-        expires: float | None = None,
+        delay: Duration | None = None,
+        expires: Duration | None = None,
         partition_key: str | None = None,
     ) -> None:
         self.queue_ids = arguments.check_each_once(queue_ids)
@@ -347,7 +348,7 @@ class ReadCall(TakingCall[list[Message]], request=packets.ReadMessage):
         queue_id: int,
         sender_id: int | None,
         mode: ReadMode,
-        timeout: float | None,
+        timeout: Duration | None,
         max_messages: int = 1,
         max_bytes: int | None = None,
     ) -> None:
@@ -390,7 +391,7 @@ class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
     max_bytes = 0
     mode = ReadMode.TIME
 
-    def __init__(self, queue_id: int, context: int, timeout: float | None) -> None:
+    def __init__(self, queue_id: int, context: int, timeout: Duration | None) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
         self.context = arguments.check_context(context)
         self.wait = arguments.check_timeout(timeout)

@@ -7,7 +7,7 @@ from typing import Any
 from telesto.client import arguments
 from telesto.client.calls.positions import Positions
 from telesto.client.calls.queue_calls import Call, ResultT
-from telesto.client.models import Subscription, TopicMessage, TopicPutResult, TopicStatistics
+from telesto.client.models import Duration, Subscription, TopicMessage, TopicPutResult, TopicStatistics
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode, TelestoError
 from telesto.protocol.packets import ElementResult, Packet
@@ -22,7 +22,7 @@ class TopicCall(Call[ResultT]):
 class SubscribeCall(TopicCall[int], request=packets.Subscribe):
     """Subscribes to a topic; returns the subscription's id."""
 
-    def __init__(self, topic: str, max_behind: int | None, max_age: float | None, drop: bool) -> None:
+    def __init__(self, topic: str, max_behind: int | None, max_age: Duration | None, drop: bool) -> None:
         self.topic = arguments.check_topic(topic)
         self.max_behind = None if max_behind is None else arguments.check_count("max_behind", max_behind)
         self.max_age_ms = None if max_age is None else arguments.check_duration_ms("max_age", max_age)
@@ -33,6 +33,17 @@ class SubscribeCall(TopicCall[int], request=packets.Subscribe):
         limits = {"max_behind": self.max_behind, "max_age_ms": self.max_age_ms}
         packet = packets.Subscribe(number, confirmed, self.topic, **limits, drop=self.drop or None)
         return packet.encode(packet_id)
+
+    @property
+    def has_limits(self) -> bool:
+        """Tells whether any limit is given."""
+        return self.max_behind is not None or self.max_age_ms is not None
+
+    def is_met_by(self, there: Subscription) -> bool:
+        """Tells whether a subscription that there is has the topic and the limits."""
+        max_age = None if self.max_age_ms is None else self.max_age_ms / 1000
+        given = (self.topic, self.max_behind, max_age, self.drop)
+        return given == (there.topic, there.max_behind, there.max_age, there.drop)
 
     def result(self) -> int:
         """Returns the subscription's id."""
@@ -150,7 +161,7 @@ class GetCall(Call[list[TopicMessage]], request=packets.GetFromTopics):
     def __init__(
         self,
         topic: str | None,
-        timeout: float | None,
+        timeout: Duration | None,
         max_messages: int = 1,
         max_bytes: int | None = None,
         ahead: int = 1,

@@ -134,6 +134,10 @@ class AsyncDriver:
 
     tell_in_signal = tell
 
+    async def pause(self, seconds: float) -> None:
+        """Waits."""
+        await asyncio.sleep(seconds)
+
     async def next_message(self, state: ConsumerState, timeout: float) -> NextCall:  # noqa: ASYNC109
         """Waits for a consumer's next message; the service has been told of what has to count if it kills."""
         call = self.session.next_message(state, timeout)

@@ -193,6 +193,10 @@ class Driver:
         else:
             self.tell(act, *args, **kwargs)
 
+    def pause(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
+
     def next_message(self, state: ConsumerState, timeout: float) -> NextCall:
         """Waits for a consumer's next message; the service has been told that it is given."""
         with self.lock:

@@ -16,6 +16,7 @@ from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import StateMismatchError
 from telesto.client.models import (
+    Duration,
     HandOverId,
     Message,
     NewMessage,
@@ -27,7 +28,7 @@ from telesto.client.models import (
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery, Session
-from telesto.client.url import Existing, ServiceUrl
+from telesto.client.url import Existing, ServiceUrl, check_existing
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.packets import ClientMode
@@ -143,8 +144,8 @@ def check_identity(
         arguments.check_id("client_id", client_id)
     if mode is not None and not isinstance(mode, ClientMode):
         raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
-    if existing not in (None, "error", "use"):
-        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!a}')
+    if existing is not None:
+        check_existing(existing)
 
 
 def told_one_by_one(session: DurableSession) -> Iterator[RecoveredPut]:
@@ -161,7 +162,7 @@ def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> Non
 
 
 def request_calls(
-    queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: float | None
+    queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: Duration | None
 ) -> tuple[PutCall, ReadResponseCall]:
     """Makes the put of a request and the read of its response; the request expires when the read ends."""
     context = secrets.randbits(63)

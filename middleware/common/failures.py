@@ -213,7 +213,7 @@ _NOT_EXECUTED = (ErrorCode.CLIENT_NOT_EXISTING, ErrorCode.SESSION_FENCED, ErrorC
 
 
 def no_queue(queue_id: int) -> str:
-    """The details of all errors about a queue that does not exist."""
+    """The details of errors about a queue that does not exist and is known by its id."""
     return f"there is no queue {queue_id}"
 
 

@@ -26,7 +26,7 @@ class Counters:
     Attributes:
         of_kind: the calls of each kind of requests.
         connections_total: accepted connections.
-        refused_total: requests refused before they entered a pipeline, and connections, by error code.
+        refused_total: requests refused before they were executed, and connections, by error code.
         aborted_total: connections closed without an answer, by reason.
         loop_lag_s: the last lag of the event loop.
         loop_lag_max_s: the largest lag of the event loop.
@@ -64,7 +64,7 @@ class Counters:
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
 
     def refused(self, code: int) -> None:
-        """Counts a request that was refused before it entered a pipeline."""
+        """Counts a request that was refused before it was executed."""
         self.refused_total[code] = self.refused_total.get(code, 0) + 1
 
     def aborted(self, reason: str) -> None:
@@ -79,7 +79,7 @@ class Counters:
         """Yields the metrics."""
         yield from self._calls_metrics()
         refused = CounterMetricFamily(
-            "telesto_refused", "Requests refused before they entered a pipeline.", labels=["code"]
+            "telesto_refused", "Requests refused before they were executed, and connections.", labels=["code"]
         )
         for code, count in self.refused_total.items():
             refused.add_metric([str(code)], count)

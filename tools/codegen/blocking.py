@@ -16,8 +16,8 @@ TWINS = {
 
 _RULES = [
     (
-        re.compile(r'\A"""(The .*?) of the asyncio client;.*?"""', re.DOTALL),
-        r'"""\1 of the blocking client."""',
+        re.compile(r'\A"""([^"]*?) the asyncio client\b([^";]*);[^"]*"""'),
+        r'"""\1 the blocking client\2."""',
     ),
     (re.compile(r"\basync (?=def\b|with\b|for\b)"), ""),
     (re.compile(r"\bawait "), ""),
@@ -26,7 +26,8 @@ _RULES = [
     (re.compile(r"\bclient\.aio\b"), "client.blocking"),
     (re.compile(r"\bAwaitable\[((?:[^][]|\[(?:[^][]|\[[^][]*\])*\])*)\]"), r"\1"),
     (re.compile(r"\b__a(?=(enter|exit|iter)__)"), "__"),
-    (re.compile(r"\basyncio\b"), "threading"),
+    (re.compile(r"\bimport asyncio\b"), "import threading"),
+    (re.compile(r"\basyncio(?=\.)"), "threading"),
     (re.compile(r"  # noqa: ASYNC\d+.*"), ""),
 ]
 

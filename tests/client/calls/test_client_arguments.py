@@ -150,6 +150,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "max_age": (0.5, seconds(True, 1e9)),
     "max_behind": (1, whole(1, 2**32 - 1, none=True)),
     "drop": (False, not_a(bool)),
+    "update": (False, not_a(bool)),
     "timeout": (math.inf, seconds(False)),
     "mode": (None, not_a(ReadMode, ClientMode, none=True)),
     "existing": (
@@ -243,7 +244,7 @@ def kind_of(method: str, parameter: str) -> tuple[Any, st.SearchStrategy[Any]]:
     """A value that is allowed and those that are not. A new parameter needs an entry here."""
     if parameter == "messages":
         return LISTS[method]
-    if method in ("create_queue", "Queue.update") and parameter in SETTINGS:
+    if method in ("create_queue", "declare_queue", "Queue.update") and parameter in SETTINGS:
         return SETTINGS[parameter]
     return PARAMETERS["topic" if (method, parameter) == ("topic", "name") else parameter]
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from enum import StrEnum
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
 
-from telesto.client import InvalidParameterError, QueueNotExistingError, TelestoClient
+from telesto.client import (
+    ClientMode,
+    ClientModePermissionError,
+    HistoryMode,
+    InvalidParameterError,
+    QueueNotExistingError,
+    QueueSettingsDifferError,
+)
+from telesto.client.arguments import new_message
 
 Connect = Callable[..., Any]
 PATIENCE_S = 60.0
+#: By then a handler that must not begin would have begun.
+SECOND_WOULD_HAVE_BEGUN_S = 0.5
 
 
 def made_anew(client: Any, name: str) -> None:
@@ -94,23 +108,77 @@ def test_dead_letters_go_to_a_queue_by_its_name_or_handle(client: Any) -> None:
     assert orders.settings().dead_letter_queue == failures.queue_id
 
 
+# ---------------------------------------------------------------------------------- declared
+def test_a_queue_is_declared_any_number_of_times(client: Any, connected: Connect) -> None:
+    for declaring in (client, client, connected()):
+        queue = declaring.declare_queue("orders", max_attempts=3, history=HistoryMode.FULL)
+        assert queue.name == "orders"
+        assert queue.settings().max_attempts == 3
+    assert [each.name for each in client.get_queues()] == ["orders"]
+
+
+def test_what_differs_is_told_or_changed(client: Any) -> None:
+    failures = client.create_queue("failures")
+    client.create_queue("orders", 10, max_attempts=4)
+    queue = client.declare_queue("orders")  # settings that are not given may be anything
+    given = {"max_attempts": 3, "max_messages": 10, "dead_letter_queue": "failures"}
+    with pytest.raises(QueueSettingsDifferError) as raised:
+        client.declare_queue("orders", **given)
+    assert (
+        f"max_attempts 4, not 3, dead_letter_queue None, not {failures.queue_id}; update=True"
+        in raised.value.details
+    )
+    assert queue.settings().max_attempts == 4
+    assert client.declare_queue("orders", **given, update=True) == queue
+    assert (queue.settings().max_attempts, queue.settings().dead_letter_queue) == (3, failures.queue_id)
+    client.declare_queue("orders", **given)
+
+
+def test_a_reader_may_declare_what_is_there(client: Any, connected: Connect) -> None:
+    reader = connected(mode=ClientMode.READ_ONLY)
+    with pytest.raises(ClientModePermissionError):
+        reader.declare_queue("orders")
+    client.declare_queue("orders")
+    assert reader.declare_queue("orders").get(timeout=0) is None
+
+
+def test_clients_that_declare_at_once_get_one_queue(connected: Connect) -> None:
+    clients = [connected() for _ in range(4)]
+    with ThreadPoolExecutor(4) as executor:
+        queues = list(executor.map(lambda each: each.declare_queue("orders", max_attempts=3), clients))
+    assert len({queue.queue_id for queue in queues}) == 1
+
+
+# ---------------------------------------------------------------------------------- lengths of time
+def test_lengths_of_time_may_be_timedeltas(client: Any) -> None:
+    message = new_message(b"", 5, None, None, delay=timedelta(hours=1), expires=timedelta(days=1))
+    assert (message.delay_ms, message.expires_ms) == (3_600_000, 86_400_000)
+    queue = client.create_queue("orders")
+    assert queue.get(timeout=timedelta(milliseconds=5)) is None
+    assert queue.get_many(9, timeout=timedelta(0)) == []
+    assert queue.request(b"?", timeout=timedelta(milliseconds=5)) is None
+    for wrong in (timedelta(seconds=-1), timedelta(days=9999)):
+        with pytest.raises(InvalidParameterError, match="delay must be above 0 and at most"):
+            queue.put(b"x", delay=wrong)
+    with pytest.raises(InvalidParameterError, match="timeout must be 0 or more"):
+        queue.get(timeout=timedelta(seconds=-1))
+
+
 # ---------------------------------------------------------------------------------- made anew
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        lambda queue: queue.put(b"x"),
         lambda queue: queue.get(timeout=0),
         lambda queue: queue.get_many(5, timeout=0),
         lambda queue: list(queue.browse()),
         lambda queue: queue.statistics(),
         lambda queue: queue.settings(),
         lambda queue: queue.update(max_messages=5),
-        lambda queue: queue.purge(),
+        lambda queue: list(queue.dead_letters()),
         lambda queue: queue.redrive(),
-        lambda queue: queue.request(b"x", timeout=0.01),
-        lambda queue: queue.delete(),
+        lambda queue: queue.delete_dead_letters(),
     ],
 )
 def test_a_queue_made_anew_is_found(client: Any, connected: Connect, use: Callable[[Any], Any]) -> None:
@@ -120,6 +188,53 @@ def test_a_queue_made_anew_is_found(client: Any, connected: Connect, use: Callab
     made_anew(connected(), "orders")
     use(queue)
     assert queue.queue_id != before
+
+
+@pytest.mark.parametrize("put", [lambda queue: queue.put(b"x"), lambda queue: queue.request(b"x", timeout=0)])
+def test_a_put_goes_to_the_new_queue(
+    request: pytest.FixtureRequest, client: Any, connected: Connect, put: Callable[[Any], Any]
+) -> None:
+    """A state tells of one put: so there the application makes it anew."""
+    queue = client.create_queue("orders")
+    made_anew(connected(), "orders")
+    if "durable" in request.node.name:
+        with pytest.raises(QueueNotExistingError):
+            put(queue)
+    put(queue)
+    assert queue.statistics().depth == 1
+
+
+@pytest.mark.parametrize("remove", [lambda queue: queue.purge(), lambda queue: queue.delete()])
+def test_what_removes_messages_spares_a_queue_made_anew(
+    client: Any, connected: Connect, remove: Callable[[Any], Any]
+) -> None:
+    other = connected()
+    queue = client.create_queue("orders")
+    made_anew(other, "orders")
+    other.put_message("orders", b"never seen")
+    with pytest.raises(QueueNotExistingError):
+        remove(queue)
+    assert queue.statistics().depth == 1
+
+
+def test_a_queue_that_is_named_in_an_argument_is_the_one_of_now(client: Any, connected: Connect) -> None:
+    client.create_queue("failures")
+    made_anew(connected(), "failures")
+    orders = client.create_queue("orders", dead_letter_queue="failures")
+    orders.update(dead_letter_queue=None)
+    made_anew(connected(), "failures")
+    orders.update(dead_letter_queue="failures")
+    assert orders.settings().dead_letter_queue == connected().queue("failures").find()
+
+
+def test_a_name_that_is_more_than_a_str_is_looked_up_once(client: Any) -> None:
+    class Name(StrEnum):
+        ORDERS = "orders"
+
+    client.create_queue("orders")
+    assert getattr(client.queue(Name.ORDERS), "client", client.queue("orders")) is getattr(
+        client.queue("orders"), "client", client.queue("orders")
+    )
 
 
 def test_a_queue_that_is_gone_is_told(client: Any, connected: Connect) -> None:
@@ -159,32 +274,81 @@ def test_a_get_that_waits_goes_on_with_the_new_queue(client: Any, connected: Con
 
 
 # ---------------------------------------------------------------------------------- consumers
+@pytest.fixture
+def real(open_client: Any, real_service_url: str) -> Callable[[str], Any]:
+    """Opens clients of the real service; consumers need it."""
+
+    def opened(name: str) -> Any:
+        client = open_client(real_service_url)
+        client.connect(name, existing="use")
+        return client
+
+    return opened
 
 
-def test_a_consumer_goes_on_with_the_new_queue(real_service_url: str) -> None:
-    with TelestoClient(real_service_url) as client, TelestoClient(real_service_url) as other:
-        client.connect("worker", existing="use")
-        other.connect("operator", existing="use")
-        queue = client.create_queue("orders")
-        with queue.consume() as consumer:
-            queue.put(b"before")
-            with consumer.get(timeout=PATIENCE_S) as leased:  # type: ignore[union-attr]
-                assert leased.body == b"before"
-            made_anew(other, "orders")
-            other.put_message("orders", b"new")
-            with consumer.get(timeout=PATIENCE_S) as leased:  # type: ignore[union-attr]
-                assert leased.body == b"new"
-            assert consumer.joins == 2
-        assert queue.statistics().depth == queue.statistics().leased == 0
-        queue.delete()
+def test_a_consumer_goes_on_with_the_new_queue(real: Callable[[str], Any]) -> None:
+    client, other = real("worker"), real("operator")
+    queue = client.create_queue("orders")
+    with queue.consume() as consumer:
+        queue.put(b"before")
+        with consumer.get(timeout=PATIENCE_S) as leased:
+            assert leased.body == b"before"
+        made_anew(other, "orders")
+        other.put_message("orders", b"new")
+        with consumer.get(timeout=PATIENCE_S) as leased:
+            assert leased.body == b"new"
+        assert consumer.joins == 2
+    assert queue.statistics().depth == queue.statistics().leased == 0
 
 
-def test_a_consumer_of_a_queue_that_is_gone_ends(real_service_url: str) -> None:
-    with TelestoClient(real_service_url) as client, TelestoClient(real_service_url) as other:
-        client.connect("worker", existing="use")
-        other.connect("operator", existing="use")
-        queue = client.create_queue("orders")
-        with queue.consume() as consumer:
-            other.delete_queue("orders")
-            with pytest.raises(QueueNotExistingError):
-                consumer.get(timeout=PATIENCE_S)
+def test_a_consumer_of_a_queue_that_is_gone_ends(real: Callable[[str], Any]) -> None:
+    client, other = real("worker"), real("operator")
+    queue = client.create_queue("orders")
+    with queue.consume() as consumer:
+        other.delete_queue("orders")
+        with pytest.raises(QueueNotExistingError):
+            consumer.get(timeout=PATIENCE_S)
+
+
+def test_a_stopped_consumer_joins_no_new_queue(real: Callable[[str], Any]) -> None:
+    client, other = real("worker"), real("operator")
+    queue = client.create_queue("orders")
+    with queue.consume() as consumer:
+        consumer.stop()
+        made_anew(other, "orders")
+        assert consumer.get(timeout=PATIENCE_S) is None
+        assert consumer.joins == 1
+
+
+def test_a_handler_that_ends_late_frees_no_partition_of_the_new_queue(real: Callable[[str], Any]) -> None:
+    """What runs for the old queue has the key of a partition of the new one; that stays one at a time."""
+    client, other = real("worker"), real("operator")
+    queue = client.create_queue("orders")
+    queue.put(b"old", partition_key="k")
+    begun: SimpleQueue[bytes] = SimpleQueue()
+    gates = {body: threading.Event() for body in (b"old", b"new 1", b"new 2")}
+
+    def handle(message: Any) -> None:
+        begun.put(message.body)
+        assert gates[message.body].wait(PATIENCE_S)
+
+    working = threading.Thread(
+        target=queue.run_consumer, args=(handle,), kwargs={"concurrency": 3, "drain": 0}
+    )
+    working.start()
+    try:
+        assert begun.get(timeout=PATIENCE_S) == b"old"
+        made_anew(other, "orders")
+        for body in (b"new 1", b"new 2"):
+            other.put_messages(["orders"], body, partition_key="k")
+        assert begun.get(timeout=PATIENCE_S) == b"new 1"
+        gates[b"old"].set()
+        with pytest.raises(Empty):
+            begun.get(timeout=SECOND_WOULD_HAVE_BEGUN_S)
+        gates[b"new 1"].set()
+        assert begun.get(timeout=PATIENCE_S) == b"new 2"
+    finally:
+        for gate in gates.values():
+            gate.set()
+        client.close()
+        working.join(PATIENCE_S)

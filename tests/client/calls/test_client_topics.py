@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -162,7 +163,7 @@ def test_after_unsubscribing_nothing_comes_not_even_what_was_fetched(client: Any
 def test_what_is_subscribed_to_already_or_not_at_all_is_said(client: Any, topic: str) -> None:
     subscription_id = client.topic(topic).subscribe()
     with pytest.raises(AlreadySubscribedError) as already:
-        client.topic(topic).subscribe()
+        client.topic(topic).subscribe(existing="error")
     assert already.value.related_id == subscription_id
     client.topic(topic).unsubscribe()
     with pytest.raises(NotSubscribedError):
@@ -170,6 +171,18 @@ def test_what_is_subscribed_to_already_or_not_at_all_is_said(client: Any, topic:
     for source in (client.topic(topic), client.subscribed_topics):
         with pytest.raises(NotSubscribedError):
             source.get(timeout=0)
+
+
+def test_subscribing_again_changes_nothing(client: Any, topic: str) -> None:
+    subscription_id = client.topic(topic).subscribe(max_behind=5, max_age=timedelta(seconds=90), drop=True)
+    assert client.topic(topic).subscribe() == subscription_id
+    assert client.topic(topic).subscribe(max_behind=5, max_age=90, drop=True) == subscription_id
+    for other in ({"max_behind": 6}, {"max_behind": 5, "max_age": 90}, {"max_age": 90, "drop": True}):
+        with pytest.raises(AlreadySubscribedError, match="with other limits; unsubscribe first") as already:
+            client.topic(topic).subscribe(**other)
+        assert already.value.related_id == subscription_id
+    with pytest.raises(InvalidParameterError, match="existing must be"):
+        client.topic(topic).subscribe(existing="maybe")
 
 
 def test_a_publishers_sequence_is_put_once_and_without_a_gap(client: Any, topic: str) -> None:
