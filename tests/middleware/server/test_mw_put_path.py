@@ -63,12 +63,12 @@ async def test_a_put_touches_few_files(start_middleware: StartMiddleware) -> Non
     async with AsyncTelestoClient(f"telesto://{host}:{port}", options=options) as client:
         await client.connect(name="puts")
         queue = await client.create_queue("queue")
-        await client.put_message(queue.queue_id, b"first")
+        await queue.put(b"first")
         for number in range(PUTS):
             with files_of_calls() as files:
-                await client.put_message(queue.queue_id, b"%d" % number)
+                await queue.put(b"%d" % number)
             touched.append(files)
     always = set.intersection(*touched)
-    assert {"client/aio_requests.py", "middleware/wire/connection.py", "db/calls.py"} <= always
+    assert {"client/aio/queue.py", "middleware/wire/connection.py", "db/calls.py"} <= always
     listed = "\n".join(sorted(always))
     assert len(always) <= FILES_MAX, f"a put touches {len(always)} files:\n{listed}"
