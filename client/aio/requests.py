@@ -144,8 +144,8 @@ class AsyncRequests:
             dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit
                 there, or whose dead letter queue is gone, stays too. One that does not exist is refused with
                 QueueNotExistingError, whose related_id names it. Queues that would send dead letters round in
-                a ring are refused. A change holds for what is dead already, too. The id of a queue; unless it
-                is given: dead letters stay in their queue.
+                a ring are refused. A change holds for what is dead already, too. A queue, its name or its id;
+                unless it is given: dead letters stay in their queue.
             late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted
                 from when the message was pushed or touched, or from the consumer's answer before, whatever
                 was last. A change holds for consumers that join from then on. Milliseconds, 1 to 86,400,000;

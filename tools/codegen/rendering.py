@@ -176,6 +176,7 @@ def _with_exceptions(text: str, spec: Spec) -> str:
 
 def _for_client(text: str, spec: Spec) -> str:
     """A text about a parameter of the client, to stand behind its name and a colon."""
+    text = text.replace("The id of a queue", "A queue, its name or its id")
     return text[:1].lower() + _with_exceptions(text[1:], spec)
 
 
