@@ -257,7 +257,7 @@ class ServerSettings(BaseSettings):
 
     # --- requests ------------------------------------------------------------------------------
     max_put_elements: int = Field(1_000, ge=1, description="Messages or queues in one put.")
-    max_read_messages: int = Field(1_000, ge=1, description="Messages that one read returns.")
+    max_read_messages: int = Field(1_000, ge=1, description="Messages that one read or get returns.")
     max_page_rows: int = Field(500, ge=1, description="Rows of one page of a list.")
     max_page_bytes: int = Field(
         256 << 10, ge=1_024, description="Bytes of bodies of one page of messages, if it has more than one."
