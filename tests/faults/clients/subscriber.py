@@ -96,7 +96,7 @@ class Subscriber(ClientProcess):
                 self._missing = self._known(client.subscriptions())
             for topic in sorted(self._missing):
                 self._about_to_subscribe(topic)
-                self._subscribed(topic, client.topic(topic).subscribe())
+                self._subscribed(topic, client.topic(topic).subscribe(existing="error"))
         except TelestoError:
             self._missing = None
 
@@ -106,7 +106,7 @@ class Subscriber(ClientProcess):
                 self._missing = self._known(await client.subscriptions())
             for topic in sorted(self._missing):
                 self._about_to_subscribe(topic)
-                self._subscribed(topic, await client.topic(topic).subscribe())
+                self._subscribed(topic, await client.topic(topic).subscribe(existing="error"))
         except TelestoError:
             self._missing = None
 
@@ -154,7 +154,8 @@ class Subscriber(ClientProcess):
     def _get(self, client: TelestoClient, topic: str | None) -> None:
         call = self._call(client, topic)
         try:
-            messages = client.topic(topic).get_many(max_messages=_BATCH_MAX, timeout=call.wait_s)
+            source = client.subscribed_topics if topic is None else client.topic(topic)
+            messages = source.get_many(_BATCH_MAX, timeout=call.wait_s)
         except TelestoError as error:
             call.raised(client, error)
             self._missing = None
