@@ -75,6 +75,15 @@ async def held(event: asyncio.Event) -> None:
     await asyncio.wait_for(event.wait(), PATIENCE_S)
 
 
+async def until_waiting(scene: Scene, count: int) -> None:
+    """Returns when so many messages wait; what is held may be a sign of life instead of an answer."""
+
+    async def so_many() -> bool:
+        return await scene.waiting_messages() == count
+
+    await until(so_many)
+
+
 async def go_on(site: Site, answered: asyncio.Event) -> None:
     """Lets a stopped middleware go on and waits for what it says to the client that has left."""
     site.middleware.signal(signal.SIGCONT)
@@ -87,8 +96,8 @@ async def test_the_answer_of_a_put_is_lost(scene: Scene, cut: bool) -> None:
     front = scene.first.front
     front.hold(front.to_client)
     put = scene.put(b"once")
+    await until_waiting(scene, 1)
     await held(front.to_client.held)
-    assert await scene.waiting_messages() == 1
     if cut:
         front.cut()
     await put
@@ -242,6 +251,7 @@ async def test_a_client_that_dies_before_it_sees_the_message_gets_it_first(
     front = scene.first.front
     front.hold(front.to_client)
     await scene.observer.put_message(scene.queue_id, b"one")
+    await until_waiting(scene, 0)
     await held(front.to_client.held)
     await taker.kill()
     front.heal()
@@ -309,6 +319,7 @@ async def test_the_earlier_process_does_not_take_the_client_back(scene: Scene) -
     front = scene.first.front
     front.hold(front.to_client)
     put = scene.put(b"once")
+    await until_waiting(scene, 1)
     await held(front.to_client.held)
     later = await scene.service.client(scene.client.name or "", 1)
     await later.put_message(scene.queue_id, b"later")
