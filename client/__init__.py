@@ -28,7 +28,6 @@ from telesto.client.errors import (
     TriesExhaustedError,
 )
 from telesto.client.models import (
-    UNCHANGED,
     DeadLetter,
     Duration,
     Message,
@@ -46,7 +45,7 @@ from telesto.client.models import (
     TopicStatistics,
 )
 from telesto.client.options import ClientOptions
-from telesto.client.queue_settings import QueueSettings
+from telesto.client.queue_settings import QueueSettingChanges, QueueSettings
 from telesto.client.session.session import Delivery
 from telesto.protocol import errors as _service_errors
 from telesto.protocol.errors import *  # noqa: F403 - the exceptions, listed in __all__ there
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PROTOCOL_MAJOR",
     "PROTOCOL_MINOR",
-    "UNCHANGED",
     "AddressError",
     "AsyncConsumer",
     "AsyncLeasedMessage",
@@ -104,6 +102,7 @@ __all__ = [
     "ProtocolViolationError",
     "PutResult",
     "Queue",
+    "QueueSettingChanges",
     "QueueSettings",
     "QueueSettingsDifferError",
     "QueueStatistics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import math
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from telesto.client.models import UNCHANGED, Duration, NewMessage
+from telesto.client.models import Duration, NewMessage, QueueHandle
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.names import (
@@ -30,6 +31,7 @@ _ID_MAX = 2**63 - 1
 LIFE_MAX = 10 * 365 * 24 * 3600
 _LIFE_MAX_MS = LIFE_MAX * 1_000
 _U32_MAX = 2**32 - 1
+_SETTINGS = {setting.client_name: setting for setting in QUEUE_SETTINGS.values()}
 _UNHANDLED_SIGNALS = [getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")]
 
 
@@ -248,13 +250,26 @@ def _deferred(function: Any) -> str:
     return ""
 
 
-def check_setting(name: str, value: object) -> Any:
-    """Returns a setting of a queue as the wire has it, 0 for None where a queue may be without it."""
-    setting = QUEUE_SETTINGS[name]
+def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
+    """Returns settings of a queue, given by their names, as the client has them."""
+    return {name: _check_setting(name, value) for name, value in given.items()}
+
+
+def _check_setting(name: str, value: object) -> Any:
+    setting = _SETTINGS.get(name)
+    if setting is None:
+        near = difflib.get_close_matches(name, _SETTINGS, n=1)
+        unit = " (in seconds)" if near and _SETTINGS[near[0]].unit == "ms" else ""
+        hint = f"did you mean {near[0]}{unit}?" if near else f"there are {', '.join(_SETTINGS)}"
+        raise TypeError(f"a queue has no setting {name!r}; {hint}")
     if value is None and setting.without:
-        return 0
+        return None
     if setting.unit == "queue":
-        return check_id(name, value)
+        if isinstance(value, QueueHandle):
+            return value.name or value.queue_id
+        return check_name(name, value) if isinstance(value, str) else check_queue(name, value)
+    if setting.unit == "ms":
+        return _check_seconds(name, value, setting.least, setting.most)
     if setting.type is bool:
         return check_flag(name, value)
     if setting.type is int:
@@ -264,18 +279,29 @@ def check_setting(name: str, value: object) -> Any:
     return value
 
 
-def new_settings(values: Mapping[str, object]) -> packets.QueueSettings:
-    """Returns the settings of a new queue that are given, None being as usual."""
-    given = {name: check_setting(name, value) for name, value in values.items() if value is not None}
-    return packets.QueueSettings(**given)
+def _check_seconds(name: str, duration: object, least_ms: int, most_ms: int) -> float:
+    """Returns a duration in seconds, rounded to milliseconds."""
+    seconds = in_seconds(duration)
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"{name} must be seconds or a timedelta, not {type(seconds).__name__}")
+    if 0 < seconds < 0.001 or not least_ms / 1000 <= seconds <= most_ms / 1000:
+        least, most = (f"{bound / 1000:,.3f}".rstrip("0").rstrip(".") for bound in (least_ms, most_ms))
+        rule = f"{least} to {most} seconds, in milliseconds at the finest"
+        raise InvalidParameterError(f"{name} must be {rule}, not {_shown(seconds)}")
+    return round(seconds * 1000) / 1000
 
 
-def changed_settings(values: Mapping[str, object]) -> packets.QueueSettings:
-    """Returns the settings to change, those that are not UNCHANGED."""
-    changed = {name: check_setting(name, value) for name, value in values.items() if value is not UNCHANGED}
-    if not changed:
-        raise InvalidParameterError(f"no setting to change is given; there are {', '.join(values)}")
-    return packets.QueueSettings(**changed)
+def wire_settings(settings: Mapping[str, Any], without: int | None) -> packets.QueueSettings:
+    """Returns checked settings as the wire has them, ``without`` for those that a queue is to be without."""
+    sent = {}
+    for name, value in settings.items():
+        setting = _SETTINGS[name]
+        if value is None:
+            value = without
+        elif setting.unit == "ms":
+            value = round(value * 1000)
+        sent[setting.name] = value
+    return packets.QueueSettings(**sent)
 
 
 def check_timeout(timeout: object, name: str = "timeout") -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import MessageState, SubscriptionState
@@ -21,14 +20,18 @@ def utc(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-class Unchanged(Enum):
-    """The type of UNCHANGED."""
+class QueueHandle:
+    """What the queue of any client knows of itself.
 
-    UNCHANGED = "unchanged"
+    Attributes:
+        name: its unique name; empty when it is known by its id only.
+        queue_id: its id; 0 before it was first used.
+    """
 
+    __slots__ = ("name", "queue_id")
 
-#: The value of a setting that ``update_queue`` leaves as it is.
-UNCHANGED: Final = Unchanged.UNCHANGED
+    name: str
+    queue_id: int
 
 
 class HandOverId(NamedTuple):

@@ -14,18 +14,20 @@ class QueueSetting:
     """A setting of a queue.
 
     Attributes:
-        name: that of the tagged field, the column and the client's parameter.
+        name: that of the tagged field and the column.
+        client_name: that in the client and on the command line, where durations are seconds.
         type: int, bool, or an enum, which the column holds by its members' names in small letters.
         least, most: the range of a number.
         unit: "ms", "days", "queue" for the id of one; "" for a count and what is no number.
         default: what a queue has unless it is given; None when it is without it.
-        without: what holds for a queue that is without it; "" for a setting that every queue has. On the
-            wire 0 takes it away.
+        without: what holds for a queue that is without it, in the client's words; "" for a setting that every
+            queue has. On the wire 0 takes it away.
         off: what the option is called that turns a flag off.
         help: what it does, for the command line.
     """
 
     name: str
+    client_name: str
     type: type[int]
     least: int
     most: int
@@ -39,6 +41,7 @@ class QueueSetting:
 _SETTINGS = (
     QueueSetting(
         name="max_messages",
+        client_name="max_messages",
         type=int,
         least=1,
         most=9_223_372_036_854_775_807,
@@ -50,6 +53,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="dedup_window_ms",
+        client_name="dedup_window",
         type=int,
         least=1_000,
         most=604_800_000,
@@ -61,6 +65,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="lease_ms",
+        client_name="lease",
         type=int,
         least=100,
         most=86_400_000,
@@ -72,6 +77,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="max_attempts",
+        client_name="max_attempts",
         type=int,
         least=1,
         most=1_000_000,
@@ -83,6 +89,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="backoff_ms",
+        client_name="backoff",
         type=int,
         least=0,
         most=86_400_000,
@@ -94,6 +101,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="backoff_max_ms",
+        client_name="backoff_max",
         type=int,
         least=0,
         most=86_400_000,
@@ -105,6 +113,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="expires_ms",
+        client_name="expires",
         type=int,
         least=1,
         most=315_360_000_000,
@@ -116,6 +125,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="bury_expired",
+        client_name="bury_expired",
         type=bool,
         least=0,
         most=1,
@@ -127,6 +137,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="dead_letter_queue",
+        client_name="dead_letter_queue",
         type=int,
         least=1,
         most=9_223_372_036_854_775_807,
@@ -138,17 +149,19 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="late_after_ms",
+        client_name="late_after",
         type=int,
         least=1,
         most=86_400_000,
         unit="ms",
         default=None,
-        without="a third of lease_ms",
+        without="a third of lease",
         off="",
         help="A consumer's answer is late after this time.",
     ),
     QueueSetting(
         name="late_limit",
+        client_name="late_limit",
         type=int,
         least=0,
         most=1_000,
@@ -160,6 +173,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="late_window_ms",
+        client_name="late_window",
         type=int,
         least=100,
         most=86_400_000,
@@ -171,6 +185,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="fail_limit",
+        client_name="fail_limit",
         type=int,
         least=0,
         most=1_000,
@@ -182,6 +197,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="history",
+        client_name="history",
         type=HistoryMode,
         least=0,
         most=1,
@@ -193,6 +209,7 @@ _SETTINGS = (
     ),
     QueueSetting(
         name="history_days",
+        client_name="history_days",
         type=int,
         least=1,
         most=366,

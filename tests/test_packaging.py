@@ -88,8 +88,13 @@ def test_other_parts_do_not_import_the_client() -> None:
 def test_a_type_checker_sees_what_the_package_offers(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "from telesto import AsyncTelestoClient, QueueNotExistingError, TelestoClient\n"
+        "from telesto import AsyncTelestoClient, QueueNotExistingError, QueueSettings, TelestoClient\n"
         "TelestoClient(url=1)\nAsyncTelestoClient(url=1)\nQueueNotExistingError(details=1)\n"
+        "client = TelestoClient()\n"
+        "queue = client.declare_queue('orders', QueueSettings(lease=60), backoff=0.5, expires=None)\n"
+        "client.declare_queue('orders', lease='60')\nclient.create_queue('orders', lease_ms=60)\n"
+        "queue.update(expires=None, bury_expired=1)\nQueueSettings(max_messages=1.5)\n"
+        "queue.settings().lease = 7\n"
     )
     mypy = [sys.executable, "-m", "mypy", "--explicit-package-bases", "--namespace-packages"]
     checked = subprocess.run(
@@ -101,4 +106,4 @@ def test_a_type_checker_sees_what_the_package_offers(tmp_path: Path) -> None:
         check=False,
     )
     lines = [line.split(":")[1] for line in checked.stdout.splitlines() if ": error:" in line]
-    assert lines == ["2", "3", "4"], checked.stdout
+    assert lines == ["2", "3", "4", "7", "8", "9", "10", "11"], checked.stdout

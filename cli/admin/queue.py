@@ -1,4 +1,4 @@
-"""`telesto queue create|list|show|update|delete|purge`."""
+"""`telesto queue create|declare|list|show|update|delete|purge`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typer
 from telesto.cli.admin.queue_settings import as_dict, as_properties, with_queue_settings
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url, Yes
 from telesto.cli.terminal import output
-from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 if TYPE_CHECKING:
-    from telesto.client import Queue, TelestoClient
+    from telesto.client import Queue, QueueSettings, TelestoClient
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
+Update = Annotated[bool, typer.Option("--update", help="Change the settings that differ.")]
 
 
 @with_queue_settings(update=False)
@@ -36,7 +36,7 @@ def create(
 
     with connected(url, client_name) as client:
         try:
-            queue = client.create_queue(name, **_with_queue_ids(client, settings))
+            queue = client.create_queue(name, **settings)
         except QueueNameNotUniqueError as error:
             raise CommandError(f"a queue named {name!r} exists already", ExitCode.REFUSED) from error
     if as_json:
@@ -45,24 +45,40 @@ def create(
         output.print_line(f"created the queue {queue.name} (id {queue.queue_id})")
 
 
-def _with_queue_ids(client: TelestoClient, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the names of queues in the settings by their ids."""
-    from telesto.cli.common.connection import find_queue
+@with_queue_settings(update=False)
+def declare(
+    name: Name,
+    settings: Mapping[str, Any],
+    update: Update = False,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """Create a queue unless it exists; then check that the given settings are its own."""
+    from telesto.cli.common.connection import connected
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
+    from telesto.client import QueueSettingsDifferError
 
-    return {
-        name: find_queue(client, value).queue_id
-        if value is not None and QUEUE_SETTINGS[name].unit == "queue"
-        else value
-        for name, value in settings.items()
-    }
+    with connected(url, client_name) as client:
+        try:
+            queue = client.declare_queue(name, update=update, **settings)
+        except QueueSettingsDifferError as error:
+            found = error.details.partition(";")[0]
+            raise CommandError(f"{found}; --update changes it", ExitCode.REFUSED) from error
+    if as_json:
+        output.print_json({"queue_id": queue.queue_id, "name": queue.name})
+    else:
+        output.print_line(f"the queue {queue.name} is there (id {queue.queue_id})")
 
 
-def _name(client: TelestoClient, queue_id: int | None) -> str | None:
+def _dead_letter_queue(client: TelestoClient, settings: QueueSettings) -> str | None:
     """The name of the queue that receives dead letters; None without one, or if it was deleted."""
     from telesto.client import QueueNotExistingError
 
+    queue_id = settings.dead_letter_queue
     try:
-        return None if queue_id is None else client.get_queue_by_id(queue_id).name
+        return client.get_queue_by_id(queue_id).name if isinstance(queue_id, int) else None
     except QueueNotExistingError:
         return None
 
@@ -92,7 +108,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
         queue = find_queue(client, name)
         statistics = queue.statistics()
         settings = queue.settings()
-        dead_letter_queue = _name(client, settings.dead_letter_queue)
+        dead_letter_queue = _dead_letter_queue(client, settings)
     if as_json:
         output.print_json(
             {
@@ -140,9 +156,9 @@ def update(
         raise usage_error("no setting to change is given; see: telesto queue update --help")
     with connected(url, client_name) as client:
         queue = find_queue(client, name)
-        queue.update(**_with_queue_ids(client, settings))
+        queue.update(**settings)
         changed = queue.settings()
-        dead_letters = _name(client, changed.dead_letter_queue)
+        dead_letters = _dead_letter_queue(client, changed)
     if as_json:
         output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(changed, dead_letters)})
     else:
@@ -214,6 +230,7 @@ def _messages(count: int) -> str:
 HELP = "Create, list, show, change, empty and delete queues."
 SUBCOMMANDS = {
     "create": create,
+    "declare": declare,
     "list": list_queues,
     "show": show,
     "update": update,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from telesto.cli.common.durations import duration_option
+from telesto.cli.common.durations import shown as shown_duration
 from telesto.protocol.queue_settings import QUEUE_SETTINGS, QueueSetting
 
 if TYPE_CHECKING:
@@ -18,24 +20,22 @@ if TYPE_CHECKING:
 
 #: The value that removes an optional setting.
 NONE = "none"
-_METAVARS = {"": "N", "days": "N", "ms": "MS", "queue": "QUEUE"}
+_SETTINGS = {setting.client_name: setting for setting in QUEUE_SETTINGS.values()}
 
 
 def with_queue_settings(*, update: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for each setting, in place of its parameter `settings`.
 
-    That parameter receives the given settings as the client takes them, but a queue by its name. `none`
-    removes an optional setting in an update.
+    That parameter receives the given settings as the client takes them. `none` removes an optional setting
+    in an update.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
-            given = {name: values.pop(name) for name in QUEUE_SETTINGS}
+            given = {name: values.pop(name) for name in _SETTINGS}
             settings = {
-                name: _value(QUEUE_SETTINGS[name], value)
-                for name, value in given.items()
-                if value is not None
+                name: _value(_SETTINGS[name], value) for name, value in given.items() if value is not None
             }
             command(settings=settings, **values)
 
@@ -53,14 +53,14 @@ def _parameters(command: Callable[..., None], *, update: bool) -> Iterator[inspe
         if parameter.name != "settings":
             yield parameter
             continue
-        for name, setting in QUEUE_SETTINGS.items():
+        for name, setting in _SETTINGS.items():
             annotation = _option(setting, update=update)
             yield inspect.Parameter(name, parameter.kind, default=None, annotation=annotation)
 
 
 def _option(setting: QueueSetting, *, update: bool) -> Any:
     """The option of a setting, as typer reads it."""
-    name = "--" + setting.name.replace("_", "-")
+    name = "--" + setting.client_name.replace("_", "-")
     if setting.type is bool:
         off = "--" + setting.off.replace("_", "-")
         return Annotated[bool | None, typer.Option(f"{name}/{off}", help=_help(setting, update=update))]
@@ -68,7 +68,16 @@ def _option(setting: QueueSetting, *, update: bool) -> Any:
         return Annotated[
             _choices(setting.type) | None, typer.Option(name, help=_help(setting, update=update))
         ]
-    metavar = _METAVARS[setting.unit]
+    if setting.unit == "ms":
+        option = duration_option(
+            name,
+            least=setting.least / 1000,
+            most=setting.most / 1000,
+            other=NONE if update and setting.without else None,
+            help=_help(setting, update=update),
+        )
+        return Annotated[float | None, option]
+    metavar = "QUEUE" if setting.unit == "queue" else "N"
     if setting.unit == "queue" or (update and setting.without):
         metavar = f"{metavar}|{NONE}"
         return Annotated[str | None, typer.Option(name, metavar=metavar, help=_help(setting, update=update))]
@@ -91,6 +100,8 @@ _MOST = (1 << 63) - 1
 def _help(setting: QueueSetting, *, update: bool) -> str:
     if setting.without and update:
         return f"{setting.help.removesuffix('.')}; {NONE}: {setting.without}."
+    if setting.unit == "ms" and setting.default is not None:
+        return f"{setting.help} Default: {shown_duration(setting.default / 1000)}."
     return f"{setting.help} Default: {setting.without or _shown(_plain(setting.default))}."
 
 
@@ -100,7 +111,7 @@ def _choices(enum: type[IntEnum]) -> Any:
 
 
 def _value(setting: QueueSetting, given: Any) -> Any:
-    """The value of an option as the client takes it, a queue by its name. Raises CommandError."""
+    """The value of an option as the client takes it. Raises CommandError."""
     if isinstance(given, StrEnum) and issubclass(setting.type, IntEnum):
         return setting.type[given.name]
     if not isinstance(given, str):
@@ -114,12 +125,12 @@ def _number(setting: QueueSetting, text: str) -> int:
     from telesto.cli.terminal.failures import usage_error
 
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        option = "--" + setting.name.replace("_", "-")
+        option = "--" + setting.client_name.replace("_", "-")
         raise usage_error(f"{option}: {text!r} is neither a number above 0 nor {NONE}")
     return int(text)
 
 
-def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, bool | int | str | None]:
+def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, Any]:
     """The settings as JSON has them, the dead letter queue by its name, as in the option, and by its id."""
     shown = {name: _plain(value) for name, value in dataclasses.asdict(settings).items()}
     return shown | {
@@ -130,9 +141,13 @@ def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str,
 
 def as_properties(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, int | str]:
     """The settings as people read them."""
-    shown = {name: _shown(_plain(value)) for name, value in dataclasses.asdict(settings).items()}
-    if settings.late_after_ms is None:
-        shown["late_after_ms"] = f"{max(1, settings.lease_ms // 3)} (a third of lease_ms)"
+    shown: dict[str, int | str] = {}
+    for name, value in dataclasses.asdict(settings).items():
+        duration = _SETTINGS[name].unit == "ms" and value is not None
+        shown[name] = shown_duration(value) if duration else _shown(_plain(value))
+    if settings.late_after is None:
+        third = max(1, round(settings.lease * 1000) // 3) / 1000
+        shown["late_after"] = f"{shown_duration(third)} (a third of lease)"
     if settings.dead_letter_queue is not None:
         shown["dead_letter_queue"] = dead_letter_queue or f"{settings.dead_letter_queue} (deleted)"
     return shown

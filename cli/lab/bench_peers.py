@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.stopping import run_to_its_end
@@ -37,7 +38,7 @@ def peers(
     only: Names = None,
     work: Works = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, help="Measured part of a run, in seconds.")
+        float, duration_option("--seconds", least=0.1, help="Measured part of a run.")
     ] = SECONDS,
     repetitions: Annotated[
         int, typer.Option("--repetitions", min=1, help="Runs of each peer and work.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
@@ -66,11 +67,8 @@ def service(
     replace: Replace = False,
     hold_warning: Annotated[
         float,
-        typer.Option(
-            "--hold-warning",
-            metavar="SECONDS",
-            min=1.0,
-            help="Warn when a busy primary holds the snapshot for longer.",
+        duration_option(
+            "--hold-warning", least=1.0, help="Warn when a busy primary holds the snapshot for longer."
         ),
     ] = 300.0,
     driver_jar: DriverJar = None,

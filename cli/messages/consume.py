@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 Count = Annotated[
@@ -13,9 +14,7 @@ Count = Annotated[
 ]
 Wait = Annotated[
     float | None,
-    typer.Option(
-        "--wait", "-w", metavar="SECONDS", min=0.1, help="End when no message has come for this time."
-    ),
+    duration_option("--wait", "-w", least=0.1, help="End when no message has come for this time."),
 ]
 Credit = Annotated[
     int | None,

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 Wait = Annotated[
     float,
-    typer.Option(
-        "--wait", "-w", metavar="SECONDS", min=0, help="Wait up to this time in total for messages."
-    ),
+    duration_option("--wait", "-w", help="Wait up to this time in total for messages."),
 ]
 Count = Annotated[
     int | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ DedupKey = Annotated[
 ]
 Delay = Annotated[
     float | None,
-    typer.Option("--delay", metavar="SECONDS", min=0, help="The message can be read after this time."),
+    duration_option("--delay", help="The message can be read after this time."),
 ]
 Expires = Annotated[
     float | None,
-    typer.Option("--expires", metavar="SECONDS", min=0.001, help="The message expires after this time."),
+    duration_option("--expires", least=0.001, help="The message expires after this time."),
 ]
 
 PartitionKey = Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
 from telesto.cli.messages.get import Count, Follow, Wait
 from telesto.cli.messages.put import Body, File, Lines
@@ -36,12 +37,7 @@ def subscribe(
     ] = None,
     max_age: Annotated[
         float | None,
-        typer.Option(
-            "--max-age",
-            metavar="SECONDS",
-            min=0.001,
-            help="The subscription lags if its next message is older.",
-        ),
+        duration_option("--max-age", least=0.001, help="The subscription lags if its next message is older."),
     ] = None,
     drop: Annotated[bool, typer.Option("--drop", help="End the subscription when it lags.")] = False,
     url: Url = DEFAULT_URL,

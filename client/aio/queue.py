@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from signal import Signals
-from typing import TypeVar
+from typing import Any, TypeVar, Unpack
 
 from telesto.client import arguments
 from telesto.client.aio.consumer import AsyncConsumer
@@ -17,18 +17,17 @@ from telesto.client.durable.durable_session import DurableSession
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
-    UNCHANGED,
     DeadLetter,
     Duration,
     Message,
     NewMessage,
     PutResult,
+    QueueHandle,
     QueueStatistics,
-    Unchanged,
 )
-from telesto.client.queue_settings import QueueSettings
+from telesto.client.queue_settings import QueueSettingChanges, QueueSettings
 from telesto.protocol.errors import QueueNotExistingError
-from telesto.protocol.packets import HistoryMode, ReadMode
+from telesto.protocol.packets import ReadMode
 
 ResultT = TypeVar("ResultT")
 
@@ -36,7 +35,7 @@ ResultT = TypeVar("ResultT")
 _KNOWN_MAX = 10_000
 
 
-class AsyncQueue:
+class AsyncQueue(QueueHandle):
     """A queue as one client uses it. ``client.queue(name)`` makes it, and asks the service nothing.
 
     It finds the queue's id when it is first used, and finds it again when the queue was deleted and made anew
@@ -47,7 +46,7 @@ class AsyncQueue:
         queue_id: its id; 0 before it was first used.
     """
 
-    __slots__ = ("_driver", "_queues", "name", "queue_id")
+    __slots__ = ("_driver", "_queues")
 
     def __init__(self, queues: AsyncQueues, name: str = "", queue_id: int = 0) -> None:
         self._queues = queues
@@ -136,11 +135,11 @@ class AsyncQueue:
             context: connects a request and its response.
             partition_key: 1 to 255 characters: only consumers get it, and of all that this client puts under
                 one key one consumer at a time, in order. Not together with a receiver.
-            dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window_ms``) one message is
+            dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window``) one message is
                 stored under one key: a repeated put returns the id of the first one.
             delay: how long nobody can read it, in seconds.
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
-                (``expires_ms``). What has expired is never handed over.
+                (``expires``). What has expired is never handed over.
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError. With a ``state_dir`` also
         QueueNotExistingError when the queue was made anew; the next put goes to the new one.
@@ -370,7 +369,7 @@ class AsyncQueue:
             drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that fails it comes again,
-        and its handler runs again, but within the queue's ``dedup_window_ms`` no second response is stored.
+        and its handler runs again, but within the queue's ``dedup_window`` no second response is stored.
         A response expires as one that ``reply`` puts, so none stays for a client that is gone.
         It runs as long as ``run_consumer`` does.
         Raises QueueNotExistingError when the queue was deleted and not made anew.
@@ -381,68 +380,19 @@ class AsyncQueue:
 
     # ------------------------------------------------------------------ the queue itself
 
-    # --- queue settings: begin, generated from protocol/spec/telesto.toml
-    async def update(
-        self,
-        *,
-        max_messages: int | Unchanged | None = UNCHANGED,
-        dedup_window_ms: int | Unchanged = UNCHANGED,
-        lease_ms: int | Unchanged = UNCHANGED,
-        max_attempts: int | Unchanged = UNCHANGED,
-        backoff_ms: int | Unchanged = UNCHANGED,
-        backoff_max_ms: int | Unchanged = UNCHANGED,
-        expires_ms: int | Unchanged | None = UNCHANGED,
-        bury_expired: bool | Unchanged = UNCHANGED,
-        dead_letter_queue: AsyncQueue | str | int | Unchanged | None = UNCHANGED,
-        late_after_ms: int | Unchanged | None = UNCHANGED,
-        late_limit: int | Unchanged = UNCHANGED,
-        late_window_ms: int | Unchanged = UNCHANGED,
-        fail_limit: int | Unchanged = UNCHANGED,
-        history: HistoryMode | Unchanged = UNCHANGED,
-        history_days: int | Unchanged = UNCHANGED,
-    ) -> None:
+    async def update(self, **changes: Unpack[QueueSettingChanges]) -> None:
         """Changes settings of the queue; those that are not given stay as they are.
 
         Args:
-            max_messages, expires_ms, dead_letter_queue, late_after_ms: as for ``create_queue``; None for
-                a queue that is without it.
-            dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, bury_expired, late_limit,
-                late_window_ms, fail_limit, history, history_days: as for ``create_queue``.
+            changes: settings by their names, such as ``lease=60``; ``help(QueueSettings)`` explains each.
 
         Raises QueueNotExistingError.
         """
-        dead_letter_id: int | Unchanged | None = None
-        if isinstance(dead_letter_queue, Unchanged):
-            dead_letter_id = dead_letter_queue
-        elif dead_letter_queue is not None:
-            dead_letter_id = await self._queues.of(dead_letter_queue, "dead_letter_queue").id_now()
-        await self._with_id(
-            lambda queue_id: self._driver.run(
-                queue_calls.UpdateQueueCall(
-                    queue_id,
-                    max_messages=max_messages,
-                    dedup_window_ms=dedup_window_ms,
-                    lease_ms=lease_ms,
-                    max_attempts=max_attempts,
-                    backoff_ms=backoff_ms,
-                    backoff_max_ms=backoff_max_ms,
-                    expires_ms=expires_ms,
-                    bury_expired=bury_expired,
-                    dead_letter_queue=dead_letter_id,
-                    late_after_ms=late_after_ms,
-                    late_limit=late_limit,
-                    late_window_ms=late_window_ms,
-                    fail_limit=fail_limit,
-                    history=history,
-                    history_days=history_days,
-                )
-            )
-        )
-
-    # --- queue settings: end
+        settings = await self._queues.with_ids(arguments.check_settings(changes))
+        await self._with_id(lambda id_: self._driver.run(queue_calls.UpdateQueueCall(id_, settings)))
 
     async def settings(self) -> QueueSettings:
-        """Tells the settings of the queue. Raises QueueNotExistingError."""
+        """Tells the settings of the queue, its dead letter queue by the id. Raises QueueNotExistingError."""
         return await self._with_id(lambda id_: self._driver.run(queue_calls.QueueSettingsCall(id_)))
 
     async def statistics(self) -> QueueStatistics:
@@ -538,6 +488,14 @@ class AsyncQueues:
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         self._known[queue] = found
+        return found
+
+    async def with_ids(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns settings of a queue with the dead letter queue by its id. Raises QueueNotExistingError."""
+        found = dict(settings)
+        dead_letters = found.get("dead_letter_queue")
+        if dead_letters is not None:
+            found["dead_letter_queue"] = await self.of(dead_letters, "dead_letter_queue").id_now()
         return found
 
     def named(self, queue_id: int, name: str) -> AsyncQueue:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Unpack
 
 from telesto.client import arguments
 from telesto.client.blocking.lists import all_pages
@@ -26,9 +26,15 @@ from telesto.client.models import (
     TopicMessage,
     TopicStatistics,
 )
+from telesto.client.queue_settings import (
+    QueueSettingChanges,
+    QueueSettings,
+    differences,
+    given_settings,
+)
 from telesto.client.session.session import Session
 from telesto.protocol.errors import QueueNameNotUniqueError, QueueNotExistingError
-from telesto.protocol.packets import ClientMode, HistoryMode, ReadMode
+from telesto.protocol.packets import ClientMode, ReadMode
 
 
 class Requests:
@@ -98,182 +104,74 @@ class Requests:
         """All topics that this client subscribes to, to be read together."""
         return SubscribedTopics(self._driver)
 
-    # --- queue settings: begin, generated from protocol/spec/telesto.toml
     def create_queue(
-        self,
-        name: str,
-        max_messages: int | None = None,
-        *,
-        dedup_window_ms: int | None = None,
-        lease_ms: int | None = None,
-        max_attempts: int | None = None,
-        backoff_ms: int | None = None,
-        backoff_max_ms: int | None = None,
-        expires_ms: int | None = None,
-        bury_expired: bool | None = None,
-        dead_letter_queue: Queue | str | int | None = None,
-        late_after_ms: int | None = None,
-        late_limit: int | None = None,
-        late_window_ms: int | None = None,
-        fail_limit: int | None = None,
-        history: HistoryMode | None = None,
-        history_days: int | None = None,
+        self, name: str, settings: QueueSettings | None = None, **changes: Unpack[QueueSettingChanges]
     ) -> Queue:
         """Creates a queue.
 
         Args:
             name: 1 to 255 characters, unique.
-            max_messages: a put that would exceed this number of messages is refused with QueueFullError.
-                It may be set below what the queue holds: then puts are refused until there is space. 1 or
-                more; unless it is given: no limit.
-            dedup_window_ms: how long a dedup_key stands for the message that was put first under it.
-                Milliseconds, 1,000 to 604,800,000; unless it is given: 300,000.
-            lease_ms: how long a consumer may take for a message before that goes to another one.
-                Milliseconds, 100 to 86,400,000; unless it is given: 30,000.
-            max_attempts: a message whose attempts by consumers failed so often goes to the dead letters.
-                1 to 1,000,000; unless it is given: 5.
-            backoff_ms: how long a message waits after its first failed attempt; twice as long after each
-                further one. It is shortened at random by up to a half. Milliseconds, 0 to 86,400,000; unless
-                it is given: 1,000.
-            backoff_max_ms: the longest wait after a failed attempt. Milliseconds, 0 to 86,400,000; unless
-                it is given: 60,000.
-            expires_ms: how long a message may wait before it expires; what has expired is never handed
-                over. A change holds for what is put from then on. Milliseconds, 1 to 315,360,000,000; unless
-                it is given: never.
-            bury_expired: what has expired goes to the dead letters; otherwise it is removed. Unless it is
-                given: no.
-            dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit
-                there, or whose dead letter queue is gone, stays too. One that does not exist is refused with
-                QueueNotExistingError, whose related_id names it. Queues that would send dead letters round in
-                a ring are refused. A change holds for what is dead already, too. A queue, its name or its id;
-                unless it is given: dead letters stay in their queue.
-            late_after_ms: an answer of a consumer is late when it takes longer than this. It is counted
-                from when the message was pushed or touched, or from the consumer's answer before, whatever
-                was last. A change holds for consumers that join from then on. Milliseconds, 1 to 86,400,000;
-                unless it is given: a third of lease_ms.
-            late_limit: a consumer with this many late answers within late_window_ms is slow, and its
-                partitions go to others for that long; 0: never. A change holds for consumers that join from
-                then on. 0 to 1,000; unless it is given: 3.
-            late_window_ms: the window of late_limit, and for how long others have the partitions of a
-                slow consumer. A change holds for consumers that join from then on. Milliseconds, 100 to
-                86,400,000; unless it is given: 60,000.
-            fail_limit: a consumer that fails so often in a row, by leases that run out or by different
-                messages that it gives back as failed, is ended with ConsumerInactiveError; 0: never. A change
-                holds for consumers that join from then on. 0 to 1,000; unless it is given: 0.
-            history: what is kept of messages once they are over. A change holds for what is put from then
-                on. Unless it is given: METADATA.
-            history_days: for how many days that is kept. A change holds for what is put from then on.
-                Days, 1 to 366; unless it is given: 7.
+            settings: its settings.
+            changes: single settings by their names, such as ``lease=60``, instead of those in ``settings``.
+                What is not given is as usual; ``help(QueueSettings)`` explains each.
 
-        Raises QueueNameNotUniqueError.
+        Raises QueueNameNotUniqueError, and QueueNotExistingError when there is no such dead letter queue.
         """
-        dead_letter_id = None
-        if dead_letter_queue is not None:
-            dead_letter_id = self._queues.of(dead_letter_queue, "dead_letter_queue").id_now()
-        created = self._driver.run(
-            queue_calls.CreateQueueCall(
-                name,
-                max_messages=max_messages,
-                dedup_window_ms=dedup_window_ms,
-                lease_ms=lease_ms,
-                max_attempts=max_attempts,
-                backoff_ms=backoff_ms,
-                backoff_max_ms=backoff_max_ms,
-                expires_ms=expires_ms,
-                bury_expired=bury_expired,
-                dead_letter_queue=dead_letter_id,
-                late_after_ms=late_after_ms,
-                late_limit=late_limit,
-                late_window_ms=late_window_ms,
-                fail_limit=fail_limit,
-                history=history,
-                history_days=history_days,
-            )
-        )
+        wanted = self._queues.with_ids(given_settings(settings, changes))
+        created = self._driver.run(queue_calls.CreateQueueCall(name, wanted))
         return self._queues.named(created.queue_id, created.name)
 
     def declare_queue(
         self,
         name: str,
-        max_messages: int | None = None,
+        settings: QueueSettings | None = None,
         *,
-        dedup_window_ms: int | None = None,
-        lease_ms: int | None = None,
-        max_attempts: int | None = None,
-        backoff_ms: int | None = None,
-        backoff_max_ms: int | None = None,
-        expires_ms: int | None = None,
-        bury_expired: bool | None = None,
-        dead_letter_queue: Queue | str | int | None = None,
-        late_after_ms: int | None = None,
-        late_limit: int | None = None,
-        late_window_ms: int | None = None,
-        fail_limit: int | None = None,
-        history: HistoryMode | None = None,
-        history_days: int | None = None,
         update: bool = False,
+        **changes: Unpack[QueueSettingChanges],
     ) -> Queue:
-        """Returns the queue of a name, which is created if there is none.
+        """Returns the queue of a name, which is created if there is none. Others may do the same meanwhile.
 
         Args:
             name: 1 to 255 characters.
-            max_messages, dedup_window_ms, lease_ms, max_attempts, backoff_ms, backoff_max_ms, expires_ms,
-                bury_expired, dead_letter_queue, late_after_ms, late_limit, late_window_ms, fail_limit,
-                history, history_days: as for ``create_queue``. Those that are not given may be anything.
+            settings: all settings that it must have, those that are as usual included.
             update: change the settings that differ.
+            changes: single settings by their names, such as ``lease=60``, instead of those in ``settings``.
+                Without ``settings``, those that are not given may be anything. ``help(QueueSettings)``
+                explains each.
 
-        Raises QueueSettingsDifferError, which says what differs, unless ``update`` is set.
+        Raises QueueSettingsDifferError, which says what differs, unless ``update`` is set, and
+        QueueNotExistingError when there is no such dead letter queue.
         """
-        settings = {
-            "max_messages": max_messages,
-            "dedup_window_ms": dedup_window_ms,
-            "lease_ms": lease_ms,
-            "max_attempts": max_attempts,
-            "backoff_ms": backoff_ms,
-            "backoff_max_ms": backoff_max_ms,
-            "expires_ms": expires_ms,
-            "bury_expired": bury_expired,
-            "dead_letter_queue": dead_letter_queue,
-            "late_after_ms": late_after_ms,
-            "late_limit": late_limit,
-            "late_window_ms": late_window_ms,
-            "fail_limit": fail_limit,
-            "history": history,
-            "history_days": history_days,
-        }
-        given = {key: value for key, value in settings.items() if value is not None}
-        arguments.check_flag("update", update)
-        return self._declared(name, given, update)
-
-    # --- queue settings: end
-
-    def _declared(self, name: str, given: dict[str, Any], update: bool) -> Queue:
-        """Returns the queue of this name and these settings; others may create or delete it meanwhile."""
         queue = self.queue(arguments.check_name("name", name))
-        wanted = dict(given)
-        dead_letter_queue = wanted.pop("dead_letter_queue", None)
-        arguments.new_settings(wanted)
-        if dead_letter_queue is not None:
-            dead_letters = self._queues.of(dead_letter_queue, "dead_letter_queue")
-            wanted["dead_letter_queue"] = dead_letters.id_now()
+        arguments.check_flag("update", update)
+        wanted = self._queues.with_ids(given_settings(settings, changes))
+        gone_id = 0
         while True:
             try:
                 queue_id = queue.id_now()
                 there = self._driver.run(queue_calls.QueueSettingsCall(queue_id))
             except QueueNotExistingError:
                 try:
-                    return self.create_queue(name, **given)
+                    created = self._driver.run(queue_calls.CreateQueueCall(name, wanted))
                 except QueueNameNotUniqueError:
                     continue
+                return self._queues.named(created.queue_id, name)
             differing = {key: value for key, value in wanted.items() if getattr(there, key) != value}
             if not differing:
                 return queue
             if not update:
-                found = ", ".join(f"{key} {getattr(there, key)}, not {differing[key]}" for key in differing)
+                found = differences(there, differing)
                 raise QueueSettingsDifferError(
                     f"queue {name!r} has {found}; update=True changes it", queue_id=queue_id
                 )
-            queue.update(**differing)
+            try:
+                self._driver.run(queue_calls.UpdateQueueCall(queue_id, differing))
+            except QueueNotExistingError as gone:
+                if gone.related_id not in (None, queue_id) or queue_id == gone_id:  # that for dead letters
+                    raise
+                gone_id = queue_id
+            else:
+                return queue
 
     def delete_queue(self, queue: Queue | str | int) -> None:
         """Deletes a queue and its messages; reads that wait there get QueueNotExistingError."""

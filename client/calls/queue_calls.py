@@ -6,7 +6,7 @@ A call knows nothing of connections and sessions; the session keeps its notes ab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -25,9 +25,16 @@ from telesto.client.models import (
     QueueStatistics,
     utc,
 )
-from telesto.client.queue_settings import QueueSettings
+from telesto.client.queue_settings import QueueSettingChanges, QueueSettings
 from telesto.protocol import packets
-from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode, TelestoError, exception_for
+from telesto.protocol.errors import (
+    ERRORS,
+    ErrorClass,
+    ErrorCode,
+    InvalidParameterError,
+    TelestoError,
+    exception_for,
+)
 from telesto.protocol.packets import ElementResult, Packet, ReadMode
 from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
@@ -450,9 +457,9 @@ def delivered(message: packets.Message, lease: LeaseId) -> Message:
 class CreateQueueCall(Call[packets.Queue], request=packets.CreateQueue):
     """Creates a queue."""
 
-    def __init__(self, name: str, **settings: object) -> None:
+    def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         self.name = arguments.check_name("name", name)
-        self.settings = arguments.new_settings(settings)
+        self.settings = arguments.wire_settings(settings, without=None)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
@@ -472,9 +479,11 @@ class CreateQueueCall(Call[packets.Queue], request=packets.CreateQueue):
 class UpdateQueueCall(Call[None], request=packets.UpdateQueue):
     """Changes settings of a queue."""
 
-    def __init__(self, queue_id: int, **settings: object) -> None:
+    def __init__(self, queue_id: int, settings: Mapping[str, Any]) -> None:
         self.queue_id: int = arguments.check_id("queue_id", queue_id)
-        self.settings = arguments.changed_settings(settings)
+        if not settings:
+            raise InvalidParameterError("no setting to change is given; help(QueueSettings) explains them")
+        self.settings = arguments.wire_settings(settings, without=0)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
@@ -496,11 +505,11 @@ class QueueSettingsCall(Call[QueueSettings], request=packets.GetQueueSettings):
 
     def result(self) -> QueueSettings:
         """Returns the settings."""
-        found: dict[str, Any] = {}
-        for name, setting in QUEUE_SETTINGS.items():
-            value = getattr(self.response.settings, name)
-            # A service that does not know a setting yet has it as usual.
-            found[name] = setting.default if value is None else value
+        found: QueueSettingChanges = {}
+        for setting in QUEUE_SETTINGS.values():
+            value = getattr(self.response.settings, setting.name)
+            if value is not None:  # a service that does not know a setting yet has it as usual
+                found[setting.client_name] = value / 1000 if setting.unit == "ms" else value  # type: ignore[literal-required]
         return QueueSettings(**found)
 
 

@@ -17,6 +17,8 @@ def check_settings(settings: packets.QueueSettings, *, updating: bool = False) -
         least = 0 if updating and setting.without else setting.least
         if setting.type is int and not least <= value <= setting.most:
             rule = f"{least} to {setting.most}"
+            if setting.unit == "ms":
+                rule += f" milliseconds ({least / 1000:,g} to {setting.most // 1000:,} seconds)"
             raise InvalidParameterError(f"{setting.name}: {value} is not allowed; it must be {rule}")
 
 

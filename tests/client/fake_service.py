@@ -638,6 +638,8 @@ class FakeConnection:
         if queue is None:
             self._record(packet, [packets.ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
             raise RefusalError(ErrorCode.QUEUE_NOT_EXISTING, packet.queue_id)
+        if packet.settings.dead_letter_queue:
+            self._queue(packet.settings.dead_letter_queue)
         if packet.settings.max_messages is not None:
             queue.max_messages = packet.settings.max_messages or None
         self._set_settings(queue, packet.settings)

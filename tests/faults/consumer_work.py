@@ -23,9 +23,9 @@ _QUEUES = ("work", "more-work")
 #: Takes what the forwarding consumers make of their messages.
 _RESULTS = "results"
 #: Short, so that leases run out in a run; no message dies of it.
-_LEASE_MS = 2_000
+_LEASE_S = 2.0
 _ATTEMPTS = 1_000_000
-_BACKOFF_MS = (100, 1_000)
+_BACKOFF_S = (0.1, 1.0)
 _DRAINER = "drainer"
 _DRAINER_CREDIT = 32
 #: What a killed consumer had comes back within so long, in seconds.
@@ -79,15 +79,15 @@ class ConsumerWork(Workload):
             await register(url, name)
         async with AsyncTelestoClient(url) as client:
             await client.connect("preparer")
-            first, most = _BACKOFF_MS
+            first, most = _BACKOFF_S
             for name in _QUEUES:
                 # Consumers that fail are to go on, as those do that are slow.
                 queue = await client.create_queue(
                     name,
-                    lease_ms=_LEASE_MS,
+                    lease=_LEASE_S,
                     max_attempts=_ATTEMPTS,
-                    backoff_ms=first,
-                    backoff_max_ms=most,
+                    backoff=first,
+                    backoff_max=most,
                     fail_limit=0,
                 )
                 self._queue_ids.append(queue.queue_id)

@@ -66,7 +66,7 @@ class QueueWork(Workload):
         async with AsyncTelestoClient(url) as client:
             await client.connect("preparer")
             for queue, bound in _QUEUES.items():
-                self._queues[queue] = (await client.create_queue(queue, bound)).queue_id
+                self._queues[queue] = (await client.create_queue(queue, max_messages=bound)).queue_id
         reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]
         return [
             part_of("producer", name, style, self._task(list(_QUEUES), receiver_ids=reader_ids))

@@ -29,8 +29,6 @@ GENERATED = [
 MARKS = {CALLS: PROCEDURES_MARK} | {target: mark(source) for source, target in TWINS.items()}
 VECTORS = "protocol/vectors/queue_settings.json"
 PARTS = [
-    "client/aio/queue.py",
-    "client/aio/requests.py",
     "db/procedures/queues/set_queue_settings.sql",
     "docs/client.md",
 ]
@@ -127,7 +125,7 @@ def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> Non
         "protocol/enums.py",
         "protocol/error_codes.py",
         CALLS,
-        *(f"client/blocking/{name}.py" for name in ("consumer", "lists", "topic")),
+        *TWINS.values(),
     }
 
 

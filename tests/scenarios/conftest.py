@@ -55,6 +55,6 @@ def new_queue(client: TelestoClient) -> Callable[..., int]:
 
     def new_queue(**settings: Any) -> int:
         name = f"queue-{uuid.uuid4().hex}"
-        return client.create_queue(name, **({"backoff_ms": 0} | settings)).queue_id
+        return client.create_queue(name, **({"backoff": 0} | settings)).queue_id
 
     return new_queue

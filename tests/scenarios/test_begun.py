@@ -65,7 +65,7 @@ HANDLER_S = 0.6
 def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
     client: TelestoClient, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(lease_ms=3_000, max_attempts=2)
+    queue_id = new_queue(lease=3, max_attempts=2)
     bodies = [b"%d" % number for number in range(12)]
     client.queue(queue_id).put_many(bodies)
     seen = []
@@ -84,7 +84,7 @@ def test_what_waits_behind_slow_handlers_is_neither_late_nor_lost(
 async def test_a_handler_that_blocks_its_loop_kills_nothing(
     url: str, client: TelestoClient, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(lease_ms=1_500, max_attempts=2, fail_limit=0)
+    queue_id = new_queue(lease=1.5, max_attempts=2, fail_limit=0)
     bodies = [b"%d" % number for number in range(12)]
     client.queue(queue_id).put_many(bodies)
     seen: Counter[bytes] = Counter()

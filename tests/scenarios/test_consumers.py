@@ -218,7 +218,7 @@ LATE_S = 0.15
 def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consumer_stays(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(late_after_ms=100, late_limit=3)
+    queue_id = new_queue(late_after=0.1, late_limit=3)
     with ExitStack() as stack:
         consumers = join(stack, connect, queue_id, 2)
         put(client, queue_id, ["a0", "b0"])
@@ -246,12 +246,12 @@ def test_after_the_third_late_answer_the_rest_of_a_partition_moves_and_the_consu
 def test_three_attempts_without_an_answer_end_a_consumer_and_others_get_its_work(
     client: TelestoClient, connect: Connect, new_queue: NewQueue
 ) -> None:
-    queue_id = new_queue(lease_ms=1_000, fail_limit=3)
+    queue_id = new_queue(lease=1, fail_limit=3)
     put(client, queue_id, ["a0", "a1"])
     with connect().queue(queue_id).consume(credit=1) as silent:
         with pytest.raises(ConsumerInactiveError):
             list(silent)  # and no answer
-        client.queue(queue_id).update(lease_ms=600_000)
+        client.queue(queue_id).update(lease=600)
         with connect().queue(queue_id).consume() as other:
             work = take(other, 2)
             assert [leased.message.attempt for leased in work] == [4, 1]

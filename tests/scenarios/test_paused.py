@@ -29,7 +29,7 @@ def line_of(output: IO[bytes]) -> str:
 def test_what_others_have_handled_meanwhile_is_not_begun(
     url: str, client: TelestoClient, new_queue: NewQueue, how: str, key: str | None
 ) -> None:
-    queue_id = new_queue(lease_ms=2_000)
+    queue_id = new_queue(lease=2)
     bodies = [b"first", b"1", b"2", b"3", b"4"]
     for body in bodies:
         client.put_message(queue_id, body, partition_key=key)

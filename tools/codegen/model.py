@@ -63,6 +63,28 @@ class QueueSetting(Field):
             return "yes" if self.default else "no"
         return self.without or (f"{self.default:,}" if isinstance(self.default, int) else str(self.default))
 
+    @property
+    def client_name(self) -> str:
+        """Its name in the client and on the command line, where durations are seconds."""
+        return self.name.removesuffix("_ms") if self.unit == "ms" else self.name
+
+    @property
+    def client_values(self) -> str:
+        """What the client takes for it, in words; nothing for what its type says."""
+        if self.unit == "ms":
+            return f"seconds, {in_seconds(self.least)} to {in_seconds(self.most)}"
+        return "a queue, its name or its id" if self.unit == "queue" else self.values
+
+    @property
+    def client_usual(self) -> str:
+        """What holds unless it is given, in words and in seconds."""
+        return in_seconds(self.default) if self.unit == "ms" and type(self.default) is int else self.usual
+
+
+def in_seconds(milliseconds: int) -> str:
+    """Milliseconds in seconds, in figures."""
+    return f"{milliseconds // 1000:,}" if milliseconds % 1000 == 0 else f"{milliseconds / 1000:,}"
+
 
 @dataclass(frozen=True)
 class Value:

@@ -1,7 +1,6 @@
 """Generated parts of files that are written by hand otherwise, each between two marks.
 
-A part is what cannot stand in a module of its own: the methods of a class, whose parameters a type checker,
-an editor and help() are to see, and a clause of a statement.
+A part is what cannot stand in a file of its own: a table of a document, and a clause of a statement.
 """
 
 from __future__ import annotations

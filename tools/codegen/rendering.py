@@ -106,8 +106,6 @@ def render_parts(spec: Spec) -> dict[str, str]:
     """Returns the generated part of each file that is written by hand otherwise."""
     environment = _environment()
     return {
-        "client/aio/queue.py": environment.get_template("update_queue.py.jinja").render(spec=spec),
-        "client/aio/requests.py": environment.get_template("create_queue.py.jinja").render(spec=spec),
         "docs/client.md": environment.get_template("client.md.jinja").render(spec=spec),
         "db/procedures/queues/set_queue_settings.sql": environment.get_template(
             "set_queue_settings.sql.jinja"
@@ -142,9 +140,11 @@ def _environment() -> Environment:
     environment.filters["branch"] = _BRANCHES.__getitem__
     environment.filters["python"] = python_type
     environment.filters["client_type"] = _client_type
+    environment.filters["given_type"] = _given_type
+    environment.filters["client_default"] = _client_default
     environment.filters["snake"] = snake
     environment.filters["default_value"] = _default_value
-    environment.filters["with_exceptions"] = _with_exceptions
+    environment.filters["begun_small"] = _begun_small
     environment.filters["for_client"] = _for_client
     environment.filters["enum_table"] = enum_table
     return environment
@@ -163,21 +163,34 @@ def _default_value(setting: QueueSetting) -> str:
     return f"{setting.default:_}" if type(setting.default) is int else str(setting.default)
 
 
+def _client_default(setting: QueueSetting) -> str:
+    """The Python expression of what a queue has unless it is given, durations in seconds."""
+    seconds = setting.unit == "ms" and type(setting.default) is int
+    return f"{int(str(setting.default)) / 1000:_}" if seconds else _default_value(setting)
+
+
 def _client_type(setting: QueueSetting) -> str:
-    """The type of a setting as the client takes it, which has queues by name as well."""
-    return "AsyncQueue | str | int" if setting.unit == "queue" else python_type(setting.type)
+    """The type of a setting as the client has it, which names queues and has durations in seconds."""
+    names = {"queue": "str | int", "ms": "float"}
+    return names.get(setting.unit) or python_type(setting.type)
 
 
-def _with_exceptions(text: str, spec: Spec) -> str:
-    """A text of the protocol as the client has it: errors are exceptions."""
-    exceptions = {error.name: error.exception for error in spec.errors}
-    return re.sub(r"\b[A-Z]+(?:_[A-Z]+)+\b", lambda name: exceptions.get(name[0], name[0]), text)
+def _given_type(setting: QueueSetting) -> str:
+    """The type of a setting as an application gives it to the client."""
+    names = {"queue": "QueueHandle | str | int", "ms": "Duration"}
+    return names.get(setting.unit) or python_type(setting.type)
 
 
 def _for_client(text: str, spec: Spec) -> str:
-    """A text about a parameter of the client, to stand behind its name and a colon."""
-    text = text.replace("The id of a queue", "A queue, its name or its id")
-    return text[:1].lower() + _with_exceptions(text[1:], spec)
+    """A text of the protocol as the client has it: errors are exceptions, settings have its names."""
+    names = {error.name: error.exception for error in spec.errors}
+    names |= {setting.name: setting.client_name for setting in spec.queue_settings}
+    return re.sub(r"\b\w+\b", lambda name: names.get(name[0], name[0]), text)
+
+
+def _begun_small(text: str) -> str:
+    """A text to stand behind a name and a colon."""
+    return text[:1].lower() + text[1:]
 
 
 def _quoted(text: str) -> str:

@@ -99,24 +99,24 @@ def test_settings_of_what_waits_and_dies(telesto: CommandLine) -> None:
         "queue",
         "create",
         "patient",
-        "--backoff-ms",
-        "250",
-        "--backoff-max-ms",
-        "5000",
-        "--expires-ms",
-        "60000",
+        "--backoff",
+        "250ms",
+        "--backoff-max",
+        "5",
+        "--expires",
+        "1m",
     )
     (shown,) = telesto.objects("queue", "show", "patient")
-    assert [shown[name] for name in ("backoff_ms", "backoff_max_ms", "expires_ms", "bury_expired")] == [
-        250,
-        5_000,
-        60_000,
+    assert [shown[name] for name in ("backoff", "backoff_max", "expires", "bury_expired")] == [
+        0.25,
+        5.0,
+        60.0,
         False,
     ]
     (changed,) = telesto.objects(
-        "queue", "update", "patient", "--backoff-ms", "0", "--expires-ms", "none", "--bury-expired"
+        "queue", "update", "patient", "--backoff", "0", "--expires", "none", "--bury-expired"
     )
-    assert [changed[name] for name in ("backoff_ms", "expires_ms", "bury_expired")] == [0, None, True]
+    assert [changed[name] for name in ("backoff", "expires", "bury_expired")] == [0.0, None, True]
     assert "bury_expired\tyes" in telesto.output("queue", "show", "patient").decode()
     for wrong in ("0", "never", "-1"):
-        assert "--expires-ms" in telesto.error(2, "queue", "update", "patient", "--expires-ms", wrong)
+        assert "--expires" in telesto.error(2, "queue", "update", "patient", "--expires", wrong)

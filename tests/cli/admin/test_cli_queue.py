@@ -21,10 +21,10 @@ def test_creates_lists_shows_and_deletes(telesto: CommandLine) -> None:
     shown = telesto.output("queue", "show", "parcels").decode()
     assert "waiting\t1\n" in shown
     assert "max_messages\tnone\n" in shown
-    assert "\nlate_after_ms\t10000 (a third of lease_ms)\n" in shown
+    assert "\nlate_after\t10 s (a third of lease)\n" in shown
     assert re.search(r"\noldest has waited\t[0-9.]+ s\n", shown)
-    telesto.output("queue", "update", "parcels", "--late-after-ms", "70")
-    assert b"\nlate_after_ms\t70\n" in telesto.output("queue", "show", "parcels")
+    telesto.output("queue", "update", "parcels", "--late-after", "0.07")
+    assert b"\nlate_after\t0.07 s\n" in telesto.output("queue", "show", "parcels")
 
     assert telesto.output("queue", "delete", "parcels", "--yes") == b"deleted the queue parcels\n"
     assert "parcels" not in telesto.output("queue", "list").decode()
@@ -101,11 +101,14 @@ def test_settings_are_called_and_measured_alike_in_options_and_output(
 ) -> None:
     (shown,) = telesto.objects("queue", "show", queue)
     text = telesto.output("queue", "show", queue).decode()
-    for name in ("dedup_window_ms", "lease_ms", "backoff_ms", "backoff_max_ms", "late_window_ms"):
+    for name in ("dedup_window", "lease", "backoff", "backoff_max", "late_window"):
         option = "--" + name.replace("_", "-")
-        (changed,) = telesto.objects("queue", "update", queue, option, str(shown[name] + 1))
-        assert changed[name] == shown[name] + 1
-        assert f"\n{name}\t{shown[name]}\n" in text
+        for given, seconds, said in (("90s", 90.0, "90 s"), ("5m", 300.0, "5 min"), (" 2 h", 7200.0, "2 h")):
+            (changed,) = telesto.objects("queue", "update", queue, option, given)
+            assert changed[name] == seconds
+            assert f"\n{name}\t{said}\n" in telesto.output("queue", "show", queue).decode()
+        (changed,) = telesto.objects("queue", "update", queue, option, str(shown[name]))
+        assert changed[name] == shown[name]
     for command in ("create", "update"):
         usage = telesto.output("queue", command, "--help").decode()
         for name in shown:
@@ -114,7 +117,7 @@ def test_settings_are_called_and_measured_alike_in_options_and_output(
 
 
 def option(setting: QueueSetting, value: Any) -> list[str]:
-    name = "--" + setting.name.replace("_", "-")
+    name = "--" + setting.client_name.replace("_", "-")
     if setting.type is bool:
         return [name if value else "--" + setting.off.replace("_", "-")]
     return [name, "none" if value is None else str(value)]
@@ -125,7 +128,8 @@ def test_every_setting_of_the_specification_can_be_given_changed_and_taken_away(
 ) -> None:
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}
-    for name, setting in QUEUE_SETTINGS.items():
+    settings = {setting.client_name: setting for setting in QUEUE_SETTINGS.values()}
+    for name, setting in settings.items():
         if setting.type is bool:
             first[name], second[name] = not setting.default, setting.default
         elif issubclass(setting.type, IntEnum):
@@ -133,18 +137,36 @@ def test_every_setting_of_the_specification_can_be_given_changed_and_taken_away(
             first[name], second[name] = members[0], members[-1]
         elif setting.unit == "queue":
             first[name], second[name] = queue, None
+        elif setting.unit == "ms":
+            first[name], second[name] = setting.least / 1000, None if setting.without else setting.most / 1000
         else:
             first[name], second[name] = setting.least, None if setting.without else setting.most
     for command, given in (("create", first), ("update", second)):
-        options = [part for name, value in given.items() for part in option(QUEUE_SETTINGS[name], value)]
+        options = [part for name, value in given.items() for part in option(settings[name], value)]
         telesto.output("queue", command, "all", *options)
         (shown,) = telesto.objects("queue", "show", "all")
         assert {name: shown[name] for name in given} == given
 
 
 def test_a_value_out_of_the_range_is_refused_by_the_option(telesto: CommandLine, queue: str) -> None:
-    lease = QUEUE_SETTINGS["lease_ms"]
-    for wrong, bound in ((lease.least - 1, lease.least), (lease.most + 1, lease.most)):
-        said = telesto.error(2, "queue", "update", queue, *option(lease, wrong))
-        assert "--lease-ms" in said
-        assert f"equal to {bound} " in said
+    for wrong in ("0.099", "99ms", "86400.001", "25h"):
+        said = telesto.error(2, "queue", "update", queue, "--lease", wrong)
+        assert "--lease" in said
+        assert f"{wrong!r} is out of the range: 0.1 s to 1 d" in said
+    for wrong in ("", "long", "5x", "1e3", "nan", "inf", "-1", "5 m 3"):
+        said = telesto.error(2, "queue", "update", queue, f"--lease={wrong}")
+        assert f"{wrong!r} is no duration: seconds, or such as 500ms, 30s, 5m, 2h, 7d" in said
+    limit = QUEUE_SETTINGS["late_limit"]
+    for wrong in (limit.least - 1, limit.most + 1):
+        assert "--late-limit" in telesto.error(2, "queue", "update", queue, f"--late-limit={wrong}")
+
+
+def test_a_queue_is_declared_any_number_of_times(telesto: CommandLine) -> None:
+    for _ in range(2):
+        said = telesto.output("queue", "declare", "parcels", "--lease", "2m").decode()
+        assert re.fullmatch(r"the queue parcels is there \(id \d+\)\n", said)
+    said = telesto.error(1, "queue", "declare", "parcels", "--lease", "3m", "--max-messages", "7")
+    assert "queue 'parcels' has max_messages=None, not 7, lease=120.0, not 180.0" in said
+    (declared,) = telesto.objects("queue", "declare", "parcels", "--lease", "3m", "--update")
+    (shown,) = telesto.objects("queue", "show", "parcels")
+    assert (shown["queue_id"], shown["lease"], shown["max_messages"]) == (declared["queue_id"], 180.0, None)

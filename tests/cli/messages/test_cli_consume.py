@@ -30,7 +30,7 @@ def gate(tmp_path: Path) -> Path:
 @pytest.fixture
 def quick(client: TelestoClient, queue: str) -> str:
     """A queue where what failed comes again at once."""
-    client.queue(client.get_queue_by_name(queue).queue_id).update(backoff_ms=0)
+    client.queue(client.get_queue_by_name(queue).queue_id).update(backoff=0)
     return queue
 
 

@@ -25,7 +25,7 @@ def service_url(real_service_url: str) -> str:
 
 @pytest.fixture
 def queue_id(client: Any) -> int:
-    queue: Queue = client.create_queue("orders", backoff_ms=0)
+    queue: Queue = client.create_queue("orders", backoff=0)
     return queue.queue_id
 
 
@@ -135,7 +135,7 @@ def test_a_transaction_that_fails_gives_the_message_back(
 def test_a_lost_lease_undoes_the_work(
     client: Any, connected: Connect, queue_id: int, database: psycopg.Connection, real_service: Any
 ) -> None:
-    client.queue(queue_id).update(lease_ms=600_000)
+    client.queue(queue_id).update(lease=600)
     put_numbers(client, queue_id, 1)
     with client.queue(queue_id).consume(credit=1) as late:
         held = late.get(PATIENCE_S)

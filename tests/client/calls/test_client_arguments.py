@@ -27,13 +27,13 @@ from telesto.client import (
     NewMessage,
     NewTopicMessage,
     Queue,
+    QueueSettings,
     ReadMode,
     TelestoClient,
     Topic,
     TopicMessage,
 )
 from telesto.client.io.shared import put_batches, reply_call, topic_batches
-from telesto.client.models import UNCHANGED
 from telesto.protocol.names import INVISIBLE
 
 URL = "telesto://127.0.0.1:1"
@@ -62,7 +62,6 @@ ANYTHING = st.one_of(
     st.builds(object),
     st.just(MESSAGE),
     st.just(NewMessage),
-    st.just(UNCHANGED),
     st.just(10**400),
     st.just(-(10**400)),
 )
@@ -114,7 +113,6 @@ def words(longest: int, bad: st.SearchStrategy[str], none: bool = False) -> st.S
 ID = (Number.SEVEN, whole(1, ID_MAX))
 OPTIONAL_ID = (1, whole(1, ID_MAX, none=True))
 FLAG = (True, not_a(bool))
-SETTING_FLAG = (True, not_a(bool, none=True).filter(lambda value: value is not UNCHANGED))
 NO_QUEUE = st.one_of(
     whole(1, ID_MAX, none=True).filter(lambda value: not isinstance(value, str)), st.sampled_from(["", "a\0"])
 )
@@ -150,6 +148,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "max_age": (0.5, seconds(True, 1e9)),
     "max_behind": (1, whole(1, 2**32 - 1, none=True)),
     "drop": (False, not_a(bool)),
+    "settings": (QueueSettings(), not_a(QueueSettings, none=True)),
     "update": (False, not_a(bool)),
     "timeout": (math.inf, seconds(False)),
     "mode": (None, not_a(ReadMode, ClientMode, none=True)),
@@ -175,17 +174,21 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 def setting_kind(setting: dict[str, Any]) -> tuple[Any, st.SearchStrategy[Any]]:
     """What the specification lets a setting of a queue be, and what not."""
     if setting["type"] == "bool":
-        return SETTING_FLAG
+        return FLAG
+    if setting.get("unit") == "ms":
+        least, most = setting["least"] / 1000, setting["most"] / 1000
+        bad = [math.nan, -1, least - 0.001, most + 0.001, math.inf, 1e300, 10**400, 0.0004]
+        return most, st.one_of(st.sampled_from(bad), not_a(int, float, none="without" in setting))
     if setting.get("unit") == "queue":
         return Number.SEVEN, NO_QUEUE
     if setting["type"] == "HistoryMode":
-        return HistoryMode.FULL, not_a(HistoryMode, none=True)
-    return setting["least"], whole(setting["least"], setting.get("most", ID_MAX), none=True)
+        return HistoryMode.FULL, not_a(HistoryMode)
+    return setting["least"], whole(setting["least"], setting.get("most", ID_MAX), none="without" in setting)
 
 
 SPECIFICATION = Path(__file__).parents[3] / "protocol" / "spec" / "telesto.toml"
 SETTINGS = {
-    setting["name"]: setting_kind(setting)
+    setting["name"].removesuffix("_ms"): setting_kind(setting)
     for struct in tomllib.loads(SPECIFICATION.read_text(encoding="utf-8"))["struct"]
     if struct["name"] == "QueueSettings"
     for setting in struct["tagged"]
@@ -224,7 +227,8 @@ def cases() -> list[tuple[str, str]]:
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             if not name.startswith("_") and name not in WITHOUT_ARGUMENTS and prefix + name not in INNER:
                 for parameter in list(inspect.signature(method).parameters)[1:]:
-                    found.append((prefix + name, parameter))
+                    parameters = SETTINGS if parameter == "changes" else [parameter]
+                    found += [(prefix + name, each) for each in parameters]
     return found
 
 
@@ -240,24 +244,29 @@ def method_of(client: Any, method: str) -> Any:
     return getattr(owners[prefix], name)
 
 
+def takes_setting(method: str, parameter: str) -> bool:
+    """Tells whether a parameter is one of the settings that are given by their names."""
+    return method in ("create_queue", "declare_queue", "Queue.update") and parameter in SETTINGS
+
+
 def kind_of(method: str, parameter: str) -> tuple[Any, st.SearchStrategy[Any]]:
     """A value that is allowed and those that are not. A new parameter needs an entry here."""
     if parameter == "messages":
         return LISTS[method]
-    if method in ("create_queue", "declare_queue", "Queue.update") and parameter in SETTINGS:
+    if takes_setting(method, parameter):
         return SETTINGS[parameter]
     return PARAMETERS["topic" if (method, parameter) == ("topic", "name") else parameter]
 
 
 def hostile_values(method: str, parameter: str) -> st.SearchStrategy[Any]:
     hostile = kind_of(method, parameter)[1]
+    if takes_setting(method, parameter):
+        return hostile
     known = signature_of(method).parameters[parameter]
     if known.default is inspect.Parameter.empty and parameter in ("name", "topic", "message_ids"):
         hostile = st.one_of(hostile, st.none())
     if known.default is None:
         hostile = hostile.filter(lambda value: value is not None)
-    if method == "Queue.update":  # there UNCHANGED and None have a meaning
-        hostile = hostile.filter(lambda value: value is not UNCHANGED)
     return hostile
 
 
@@ -265,7 +274,9 @@ def arguments(method: str, parameter: str, value: Any) -> dict[str, Any]:
     """All that the method needs, with one value that is given."""
     signature = signature_of(method)
     needed = [
-        name for name, known in signature.parameters.items() if known.default is inspect.Parameter.empty
+        name
+        for name, known in signature.parameters.items()
+        if known.default is inspect.Parameter.empty and known.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     given_values = {name: kind_of(method, name)[0] for name in needed if name != "self"}
     if method == "Queue.update":
@@ -312,7 +323,8 @@ def test_both_clients_have_the_same_parameters() -> None:
     twins = {"": AsyncTelestoClient, "Queue": AsyncQueue, "Topic": AsyncTopic}
     for method, parameter in cases():
         prefix, _, name = method.rpartition(".")
-        assert parameter in inspect.signature(getattr(twins[prefix], name)).parameters
+        known = "changes" if takes_setting(method, parameter) else parameter
+        assert known in inspect.signature(getattr(twins[prefix], name)).parameters
 
 
 @pytest.mark.parametrize("parameter", ["queue", "dedup_key", "context", "delay", "timeout"])
@@ -343,17 +355,29 @@ def test_what_is_allowed_is_let_through(parameter: str) -> None:
         ),
         ("connect", {"name": "worker-\udcff"}, r"as U\+DCFF: 'worker-\\udcff'"),
         ("put_message", {"priority": 10**400}, "priority must be 1 to 10, not a number of 1329 bits"),
+        ("create_queue", {"lease": 0.0001}, r"lease must be 0\.1 to 86,400 seconds, .* not 0\.0001"),
+        ("Queue.update", {"backoff": 0.0004}, "backoff must be 0 to 86,400 seconds, in milliseconds at the"),
+        ("declare_queue", {"expires": 4e8}, r"expires must be 0\.001 to 315,360,000 seconds, .* not 4e\+08"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(method: str, given_values: dict[str, Any], said: str) -> None:
     ((parameter, value),) = given_values.items()
     with TelestoClient(URL) as client, pytest.raises(InvalidParameterError, match=said):
-        getattr(client, method)(**arguments(method, parameter, value))
+        method_of(client, method)(**arguments(method, parameter, value))
 
 
 @pytest.mark.parametrize(
     ("method", "given_values", "said"),
     [
+        ("create_queue", {"settings": 10}, "settings must be QueueSettings, not int; .*max_messages=1000"),
+        ("create_queue", {"lease_ms": 10}, r"has no setting 'lease_ms'; did you mean lease \(in seconds\)"),
+        ("Queue.update", {"max_message": 10}, "has no setting 'max_message'; did you mean max_messages?"),
+        (
+            "declare_queue",
+            {"colour": "red"},
+            "has no setting 'colour'; there are max_messages, dedup",
+        ),
+        ("declare_queue", {"lease": None}, "lease must be seconds or a timedelta, not NoneType"),
         (
             "put_message",
             {"queue": 1.5},

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -302,25 +302,26 @@ def test_under_one_key_a_queue_stores_one_message(client: Any, queue_id: int) ->
 
 
 def test_a_key_belongs_to_its_queue_and_takes_no_space(client: Any, queue_id: int) -> None:
-    small = client.create_queue("small", max_messages=1, dedup_window_ms=60_000).queue_id
-    assert client.queue(small).settings().dedup_window_ms == 60_000
+    small = client.create_queue("small", max_messages=1, dedup_window=60).queue_id
+    assert client.queue(small).settings().dedup_window == 60.0
     both = client.put_messages([queue_id, small], b"x", dedup_key="k")
     assert [result.duplicate for result in both] == [False, False]
     again = client.put_messages([queue_id, small], b"x", dedup_key="k")
     assert [(result.duplicate, result.error) for result in again] == [(True, None)] * 2
     with pytest.raises(QueueFullError):
         client.put_message(small, b"y", dedup_key="other")
-    client.queue(small).update(lease_ms=1_000, max_attempts=2)
+    client.queue(small).update(lease=1, max_attempts=2)
     settings = client.queue(small).settings()
-    assert (settings.lease_ms, settings.max_attempts) == (1_000, 2)
-    client.queue(small).update(backoff_ms=0, backoff_max_ms=7, expires_ms=9, bury_expired=True)
+    assert (settings.lease, settings.max_attempts) == (1.0, 2)
+    soon = timedelta(milliseconds=7)
+    client.queue(small).update(backoff=0, backoff_max=soon, expires=0.009, bury_expired=True)
     settings = client.queue(small).settings()
-    assert (settings.backoff_ms, settings.backoff_max_ms) == (0, 7)
-    assert (settings.expires_ms, settings.bury_expired) == (9, True)
-    client.queue(small).update(expires_ms=None)
-    assert client.queue(small).settings().expires_ms is None
-    client.queue(small).update(dedup_window_ms=1_000)
-    assert client.queue(small).settings().dedup_window_ms == 1_000
+    assert (settings.backoff, settings.backoff_max) == (0.0, 0.007)
+    assert (settings.expires, settings.bury_expired) == (0.009, True)
+    client.queue(small).update(expires=None)
+    assert client.queue(small).settings().expires is None
+    client.queue(small).update(dedup_window=1)
+    assert client.queue(small).settings().dedup_window == 1.0
 
 
 def test_what_a_queue_keeps_of_what_is_over_is_a_setting(client: Any) -> None:
@@ -354,13 +355,13 @@ def test_settings_that_cannot_be_are_refused(client: Any, queue_id: int) -> None
         {"max_messages": 0},
         {"max_messages": -1},
         {"max_messages": 2**63},
-        {"lease_ms": 99},
+        {"lease": 0.099},
         {"max_attempts": 0},
-        {"backoff_ms": -1},
-        {"backoff_max_ms": 24 * 3600 * 1000 + 1},
-        {"expires_ms": 0},
-        {"dedup_window_ms": 0},
-        {"dedup_window_ms": 8 * 24 * 3600 * 1000},
+        {"backoff": -1},
+        {"backoff_max": timedelta(days=1, milliseconds=1)},
+        {"expires": 0},
+        {"dedup_window": 0},
+        {"dedup_window": 8 * 24 * 3600},
     ):
         with pytest.raises(InvalidParameterError):
             client.queue(queue_id).update(**wrong)

@@ -35,7 +35,7 @@ def service_url(real_service_url: str) -> str:
 
 @pytest.fixture
 def queue_id(client: Any) -> int:
-    queue: Queue = client.create_queue("orders", backoff_ms=0)
+    queue: Queue = client.create_queue("orders", backoff=0)
     return queue.queue_id
 
 
@@ -631,7 +631,7 @@ async def test_a_handler_that_was_not_cancelled_and_says_so_has_failed(real_serv
 
     client = Client(real_service_url)
     await client.connect("worker")
-    queue = await client.create_queue("orders", backoff_ms=0)
+    queue = await client.create_queue("orders", backoff=0)
     await client.queue(queue.queue_id).put_many(
         [NewMessage(b"%d" % i, partition_key="key") for i in range(2)]
     )
@@ -734,16 +734,16 @@ def test_figures_tell_what_waits_for_what(client: Any, connected: Connect) -> No
 def test_settings_of_slow_and_failing_consumers(client: Any) -> None:
     usual = client.create_queue("usual").queue_id
     settings = client.queue(usual).settings()
-    assert (settings.late_after_ms, settings.late_limit) == (None, 3)
-    assert (settings.late_window_ms, settings.fail_limit) == (60_000, 0)
-    values = {"late_after_ms": 7, "late_limit": 5, "late_window_ms": 100, "fail_limit": 4}
+    assert (settings.late_after, settings.late_limit) == (None, 3)
+    assert (settings.late_window, settings.fail_limit) == (60.0, 0)
+    values = {"late_after": 0.007, "late_limit": 5, "late_window": 0.1, "fail_limit": 4}
     settings = client.queue(client.create_queue("impatient", **values).queue_id).settings()
     assert {name: getattr(settings, name) for name in values} == values
     client.queue(usual).update(**values)
-    client.queue(usual).update(late_after_ms=None, late_limit=0)
+    client.queue(usual).update(late_after=None, late_limit=0)
     settings = client.queue(usual).settings()
-    assert (settings.late_after_ms, settings.late_limit, settings.late_window_ms) == (None, 0, 100)
-    for wrong in ({"late_limit": -1}, {"fail_limit": 1_001}, {"late_window_ms": 99}, {"late_after_ms": 0}):
+    assert (settings.late_after, settings.late_limit, settings.late_window) == (None, 0, 0.1)
+    for wrong in ({"late_limit": -1}, {"fail_limit": 1_001}, {"late_window": 0.099}, {"late_after": 0}):
         with pytest.raises(InvalidParameterError):
             client.queue(usual).update(**wrong)
 
@@ -758,7 +758,7 @@ def answer_late(leased: Any) -> None:
 
 
 def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected: Connect) -> None:
-    queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
+    queue_id = client.create_queue("slow", late_after=0.001, late_limit=1).queue_id
     client.queue(queue_id).put_many([NewMessage(b"%d" % i, partition_key="key") for i in range(10)])
     client.put_message(queue_id, b"without a key")
     other = connected()
@@ -790,7 +790,7 @@ def test_a_slow_consumer_gives_back_what_it_has_not_begun(client: Any, connected
 def test_a_pool_gives_back_what_waits_for_its_turn(
     client: Any, connected: Connect, real_service: Any
 ) -> None:
-    queue_id = client.create_queue("slow", late_after_ms=1, late_limit=1).queue_id
+    queue_id = client.create_queue("slow", late_after=0.001, late_limit=1).queue_id
     others = connected().queue(queue_id).consume(credit=10)
     at_work: list[bytes] = []
     gone = threading.Event()
@@ -816,7 +816,7 @@ def test_a_pool_gives_back_what_waits_for_its_turn(
 
 
 def test_a_consumer_that_fails_too_often_ends_and_may_come_again(client: Any) -> None:
-    queue_id = client.create_queue("failing", fail_limit=2, backoff_ms=0, max_attempts=10).queue_id
+    queue_id = client.create_queue("failing", fail_limit=2, backoff=0, max_attempts=10).queue_id
     put_numbers(client, queue_id, 3)
     with client.queue(queue_id).consume(credit=10) as failing:
         leases = take(failing, 3)
@@ -849,7 +849,7 @@ def test_failing_messages_do_not_end_a_pool(client: Any, connected: Connect) -> 
 
 
 def test_a_pool_whose_handler_fails_too_often_says_so(client: Any, connected: Connect) -> None:
-    queue_id = client.create_queue("failing", fail_limit=3, backoff_ms=0, max_attempts=10).queue_id
+    queue_id = client.create_queue("failing", fail_limit=3, backoff=0, max_attempts=10).queue_id
     put_numbers(client, queue_id, 3)
 
     def handle(message: Any) -> None:

@@ -92,7 +92,7 @@ def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
 def queue_with_message(url: str) -> int:
     with TelestoClient(url) as client:
         client.connect("boss", existing="use")
-        queue = client.create_queue("orders", backoff_ms=0)
+        queue = client.create_queue("orders", backoff=0)
         client.put_message(queue.queue_id, b"one", context=7)
         return queue.queue_id
 
@@ -186,7 +186,7 @@ def test_a_failure_that_is_told_in_vain_is_logged(
 def put_two(url: str) -> int:
     with TelestoClient(url) as client:
         client.connect("boss", existing="use")
-        queue = client.create_queue("orders", backoff_ms=0)
+        queue = client.create_queue("orders", backoff=0)
         client.queue(queue.queue_id).put_many([b"first", b"second"])
         return queue.queue_id
 

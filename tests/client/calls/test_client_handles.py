@@ -18,9 +18,11 @@ from telesto.client import (
     HistoryMode,
     InvalidParameterError,
     QueueNotExistingError,
+    QueueSettings,
     QueueSettingsDifferError,
 )
 from telesto.client.arguments import new_message
+from telesto.client.calls.queue_calls import UpdateQueueCall
 
 Connect = Callable[..., Any]
 PATIENCE_S = 60.0
@@ -119,19 +121,62 @@ def test_a_queue_is_declared_any_number_of_times(client: Any, connected: Connect
 
 def test_what_differs_is_told_or_changed(client: Any) -> None:
     failures = client.create_queue("failures")
-    client.create_queue("orders", 10, max_attempts=4)
+    client.create_queue("orders", max_messages=10, max_attempts=4)
     queue = client.declare_queue("orders")  # settings that are not given may be anything
     given = {"max_attempts": 3, "max_messages": 10, "dead_letter_queue": "failures"}
     with pytest.raises(QueueSettingsDifferError) as raised:
         client.declare_queue("orders", **given)
     assert (
-        f"max_attempts 4, not 3, dead_letter_queue None, not {failures.queue_id}; update=True"
+        f"max_attempts=4, not 3, dead_letter_queue=None, not {failures.queue_id}; update=True"
         in raised.value.details
     )
     assert queue.settings().max_attempts == 4
     assert client.declare_queue("orders", **given, update=True) == queue
     assert (queue.settings().max_attempts, queue.settings().dead_letter_queue) == (3, failures.queue_id)
     client.declare_queue("orders", **given)
+
+
+def test_settings_are_one_value(client: Any) -> None:
+    wanted = QueueSettings(lease=timedelta(minutes=2), backoff=1.1, history=HistoryMode.FULL)
+    orders = client.create_queue("orders", wanted, backoff=0.25)
+    assert orders.settings() == QueueSettings(lease=120, backoff=0.25, history=HistoryMode.FULL)
+    assert client.declare_queue("orders", wanted, backoff=0.25) == orders
+    with pytest.raises(QueueSettingsDifferError, match=r"has backoff=0\.25, not 1\.1;"):
+        client.declare_queue("orders", wanted)
+    assert client.declare_queue("orders", wanted, update=True) == orders
+    assert orders.settings() == wanted
+    orders.update(expires=60)
+    client.declare_queue("orders", lease=120)  # what is not given may be anything,
+    with pytest.raises(QueueSettingsDifferError, match=r"has expires=60\.0, not None;"):
+        client.declare_queue("orders", wanted)  # but a value has all of them
+    assert client.declare_queue("more", orders.settings()).settings() == orders.settings()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_queue_that_goes_while_its_settings_change_is_found_anew_once(
+    client: Any, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    client.declare_queue("orders", max_attempts=4)
+    made, refused = UpdateQueueCall.__init__, iter(range(times))
+
+    def gone_meanwhile(call: UpdateQueueCall, *given: Any) -> None:
+        if next(refused, None) is not None:
+            raise QueueNotExistingError("it was deleted")
+        made(call, *given)
+
+    monkeypatch.setattr(UpdateQueueCall, "__init__", gone_meanwhile)
+    if times == 1:
+        assert client.declare_queue("orders", max_attempts=3, update=True).settings().max_attempts == 3
+        return
+    with pytest.raises(QueueNotExistingError, match="it was deleted"):
+        client.declare_queue("orders", max_attempts=3, update=True)
+
+
+def test_a_dead_letter_queue_that_is_not_there_is_refused(client: Any) -> None:
+    client.declare_queue("orders")
+    for wrong in ("nowhere", 999):
+        with pytest.raises(QueueNotExistingError):
+            client.declare_queue("orders", dead_letter_queue=wrong, update=True)
 
 
 def test_a_reader_may_declare_what_is_there(client: Any, connected: Connect) -> None:

@@ -74,7 +74,8 @@ def test_a_queue_that_is_missing_is_named(client: Any, call: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [CreateQueueCall("new", dead_letter_queue=999), UpdateQueueCall(1, dead_letter_queue=999)]
+    "call",
+    [CreateQueueCall("new", {"dead_letter_queue": 999}), UpdateQueueCall(1, {"dead_letter_queue": 999})],
 )
 def test_a_takeover_tells_which_queue_was_missing(call: Any) -> None:
     with pytest.raises(QueueNotExistingError, match="there is no queue 999"):
@@ -83,7 +84,7 @@ def test_a_takeover_tells_which_queue_was_missing(call: Any) -> None:
 
 def test_a_takeover_tells_of_the_requests_own_queue_without_naming_it() -> None:
     with pytest.raises(QueueNotExistingError, match="there is no queue 7"):
-        UpdateQueueCall(7, max_attempts=3).recorded([ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
+        UpdateQueueCall(7, {"max_attempts": 3}).recorded([ElementResult(0, ErrorCode.QUEUE_NOT_EXISTING)])
 
 
 def test_dead_letters_that_would_come_back_are_told_apart(client: Any) -> None:
@@ -98,14 +99,14 @@ def test_dead_letters_that_would_come_back_are_told_apart(client: Any) -> None:
 
 
 def test_a_full_queue_is_named(client: Any) -> None:
-    queue = client.create_queue("small", 1)
+    queue = client.create_queue("small", max_messages=1)
     client.put_message(queue.queue_id, b"x")
     with pytest.raises(QueueFullError, match=f"queue {queue.queue_id} holds as many messages as it may"):
         client.put_message(queue.queue_id, b"x")
 
 
 def test_dead_letters_outlive_their_queue(client: Any) -> None:
-    queue = client.create_queue("gone", max_attempts=1, backoff_ms=0)
+    queue = client.create_queue("gone", max_attempts=1, backoff=0)
     client.queue(queue.queue_id).put_many([b"0", b"1"])
     with client.queue(queue.queue_id).consume() as consumer:
         for _ in range(2):

@@ -24,7 +24,7 @@ def service_url(real_service_url: str) -> str:
 
 @pytest.fixture
 def queue_id(client: Any) -> int:
-    queue: Queue = client.create_queue("requests", backoff_ms=0)
+    queue: Queue = client.create_queue("requests", backoff=0)
     return queue.queue_id
 
 
@@ -258,7 +258,7 @@ def test_the_response_of_a_server_expires_also_when_its_request_has_no_limit(
 def test_what_is_handed_over_tells_when_it_expires(
     client: Any, connected: Connect, real_service: Any, key: str | None
 ) -> None:
-    queue_id = client.create_queue("short", lease_ms=3_600_000).queue_id
+    queue_id = client.create_queue("short", lease=3_600).queue_id
     client.put_message(queue_id, b"1", expires=600, partition_key=key)
     with connected("worker").queue(queue_id).consume() as consumer:
         leased = consumer.get(PATIENCE_S)

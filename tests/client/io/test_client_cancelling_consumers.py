@@ -136,7 +136,7 @@ async def client(real_service_url: str) -> AsyncIterator[AsyncTelestoClient]:
 async def test_a_call_may_be_cancelled_at_any_await(
     client: AsyncTelestoClient, real_service: Any, scenario: Callable[[Scene], Coroutine[Any, Any, None]]
 ) -> None:
-    queue = await client.create_queue("work", lease_ms=500, backoff_ms=0, max_attempts=1_000)
+    queue = await client.create_queue("work", lease=0.5, backoff=0, max_attempts=1_000)
     for wait in itertools.count(1):
         assert wait < WAITS_MAX
         bodies = [b"%d.%d" % (wait, number) for number in range(3)]

@@ -322,7 +322,7 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
     ):
         other.connect(name="bob")
         client.connect(name="alice")
-        queue_id = client.create_queue("orders", lease_ms=3_600_000).queue_id
+        queue_id = client.create_queue("orders", lease=3_600).queue_id
         empty_id = client.create_queue("empty").queue_id
         client.queue(queue_id).put_many([b"0", b"1"] if moment == "working" else [b"0"])
 
