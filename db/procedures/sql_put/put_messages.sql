@@ -11,12 +11,11 @@ CREATE OR REPLACE FUNCTION telesto.put_messages(
     receiver_id bigint DEFAULT 0,    -- the only client that may read it; 0 for anyone; need not exist yet
     context bigint DEFAULT NULL,     -- connects request and response; NULL without
     dedup_key text DEFAULT NULL,     -- 1 to 255 characters: under one key a queue takes one message within its window,
-                                     -- see the setting dedup_window_ms; a repeated one is dropped when it would be
+                                     -- see the setting dedup_window; a repeated one is dropped when it would be
                                      -- placed
-    delay_ms bigint DEFAULT NULL,    -- how long nobody can read it once it is placed, in milliseconds; NULL for not at
-                                     -- all
-    expires_ms bigint DEFAULT NULL,  -- after how long it expires, counted from when it is placed, in milliseconds; NULL
-                                     -- for as long as its queue says
+    delay interval DEFAULT NULL,     -- how long nobody can read it once it is placed; NULL for not at all
+    expires interval DEFAULT NULL,   -- after how long it expires, counted from when it is placed; NULL for as long as
+                                     -- its queue says
     partition_key text DEFAULT NULL  -- 1 to 255 characters: only consumers get it, in the order of its partition, and
                                      -- not together with a receiver; NULL without
 )
@@ -28,5 +27,6 @@ LANGUAGE sql SECURITY DEFINER
 AS $$
 SELECT stage.queue_id, stage.staged_id
 FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,
-                           delay_ms, expires_ms, partition_key) AS stage
+                           telesto.in_milliseconds('delay', delay, 0, 315360000000),
+                           telesto.in_milliseconds('expires', expires, 1, 315360000000), partition_key) AS stage
 $$;

@@ -12,8 +12,8 @@ CREATE OR REPLACE FUNCTION telesto.stage_message(
     receiver_id bigint,  -- the only client that may read it; 0 or NULL for anyone; need not exist yet
     context bigint,      -- connects request and response; NULL without
     dedup_key text,      -- the key under which it is put once within the queue's window; NULL without
-    delay_ms bigint,     -- how long nobody can read it, in milliseconds; NULL for not at all
-    expires_ms bigint,   -- after how long it expires, in milliseconds; NULL for as long as its queue says
+    delay_ms bigint,     -- how long nobody can read it, see in_milliseconds; NULL for not at all
+    expires_ms bigint,   -- after how long it expires, see in_milliseconds; NULL for as long as its queue says
     partition_key text   -- 1 to 255 characters: only consumers get it, in the order of its partition, and not together
                          -- with a receiver; NULL without
 )
@@ -27,7 +27,6 @@ AS $$
 DECLARE
     -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
-    longest_ms constant bigint := 315360000000;
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
     IF body IS NULL THEN
@@ -49,10 +48,6 @@ BEGIN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a key has no control characters');
     ELSIF partition_key IS NOT NULL AND receiver_id > 0 THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message has a receiver or a partition key, not both');
-    ELSIF delay_ms NOT BETWEEN 0 AND longest_ms THEN
-        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('delay_ms %s is not between 0 and %s', delay_ms, longest_ms));
-    ELSIF expires_ms NOT BETWEEN 1 AND longest_ms THEN
-        PERFORM telesto.raise_error(:INVALID_PARAMETER, format('expires_ms %s is not between 1 and %s', expires_ms, longest_ms));
     END IF;
     RETURN QUERY
     INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,

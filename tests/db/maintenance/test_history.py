@@ -549,7 +549,7 @@ def test_messages_from_and_to_sql_are_known(calls: Calls) -> None:
 
 def test_delayed_messages_from_sql_are_kept_as_their_queue_says(calls: Calls, client: Client) -> None:
     queue = calls.create_queue(client, history="full")
-    statement = "SELECT telesto.put_message(%s, %s, 'hello', delay_ms => 3600000)"
+    statement = "SELECT telesto.put_message(%s, %s, 'hello', delay => interval '1 hour')"
     calls.scalar(statement, client.client_id, queue)
     calls.row("place_staged", 10)
     assert calls.scalar("SELECT history FROM telesto.delayed_messages") == -7

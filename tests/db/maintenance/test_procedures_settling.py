@@ -124,12 +124,8 @@ def test_what_is_delayed_in_a_deleted_queue_is_dropped_when_it_is_due(
 def test_sql_users_delay_and_let_expire(
     calls: Calls, consuming: Consuming, client: Client, queue: int
 ) -> None:
-    calls.query(
-        "SELECT telesto.put_message(%s, %s, 'later', delay_ms => %s)", client.client_id, queue, HOUR_MS
-    )
-    calls.query(
-        "SELECT telesto.put_message(%s, %s, 'short', expires_ms => %s)", client.client_id, queue, HOUR_MS
-    )
+    calls.query("SELECT telesto.put_message(%s, %s, 'later', delay => '1 hour')", client.client_id, queue)
+    calls.query("SELECT telesto.put_message(%s, %s, 'short', expires => '1 hour')", client.client_id, queue)
     placed = calls.row("place_staged", 100)
     assert placed["counts"] == [1]
     let_pass(calls, HOUR_MS)
@@ -138,9 +134,18 @@ def test_sql_users_delay_and_let_expire(
     assert consuming.sweep("expired")["done"] == 1
 
 
-@pytest.mark.parametrize("option", ["delay_ms => -1", "expires_ms => 0", "delay_ms => 315360000001"])
-def test_sql_users_are_told_what_is_wrong(calls: Calls, client: Client, queue: int, option: str) -> None:
-    with pytest.raises(Exception, match="is not between"):
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("delay => '-0.0001 s'", "delay -00:00:00.0001 is not between 00:00:00 and 3650 days"),
+        ("delay => '11 years'", "delay 11 years is not between"),
+        ("expires => '0'", "expires 00:00:00 is not between 00:00:00.001 and 3650 days"),
+    ],
+)
+def test_sql_users_are_told_what_is_wrong(
+    calls: Calls, client: Client, queue: int, option: str, said: str
+) -> None:
+    with pytest.raises(Exception, match=said):
         calls.query(f"SELECT telesto.put_message(%s, %s, 'x', {option})", client.client_id, queue)
 
 
