@@ -57,8 +57,16 @@ class IncarnationChangedError(InDoubtError):
     """The service runs on another database than before; what became of the request cannot be found out."""
 
 
+class NoAnswerError(NotConnectedError):
+    """A port accepts connections, but what is there does not answer, or ends them at once."""
+
+
 class ProtocolViolationError(FatalError):
     """The other side does not follow the protocol; the connection is over."""
+
+
+class NotTelestoError(ProtocolViolationError):
+    """What answers at the address is no middleware; the details say what it is, where that can be told."""
 
 
 def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConnectedError:

@@ -21,6 +21,8 @@ class ClientOptions:
         max_tries: how often a request that fails and was not done is tried.
         connect_tries: how often all addresses are tried when a client connects for the first time; None for
             as often as ``call_timeout`` lets it.
+        greeting_timeout: a client that connects for the first time gives up when all addresses have accepted
+            connections for so long and none has answered: another kind of server may be there.
         connect_timeout: how long one attempt to open a connection may take.
         close_timeout: how long ``close`` waits for answers under way and for the last confirmation.
         backoff_initial: the first pause after a failure; pauses double, with jitter.
@@ -52,6 +54,7 @@ class ClientOptions:
     try_timeout: float = 10.0
     max_tries: int = 5
     connect_tries: int | None = None
+    greeting_timeout: float = 2.0
     connect_timeout: float = 5.0
     close_timeout: float = 2.0
     backoff_initial: float = 0.05

@@ -2139,6 +2139,9 @@ class Hello(RarePacket):
         library_version: Version of the client library.
         max_frame: The longest frame that the client accepts, in bytes after the length field.
         capabilities: Optional abilities of the client.
+        line_ends: 0x0D0A0D0A. A server of a protocol of lines, such as HTTP or Redis, takes it for the
+            end of a request and answers at once, so that the client can say what it has reached. A middleware
+            does not look at it. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x07
@@ -2150,6 +2153,8 @@ class Hello(RarePacket):
     library_version: str
     max_frame: int
     capabilities: list[str]
+    _: KW_ONLY
+    line_ends: int | None = None
 
 
 @dataclass(slots=True)
@@ -5030,7 +5035,7 @@ LAYOUTS = Layouts(
                 "max_frame": "u32",
                 "capabilities": "list<string>",
             },
-            {},
+            {1: ("line_ends", "u32")},
             True,
         ),
         "HelloResponse": Layout(

@@ -27,6 +27,9 @@ class AddressList:
         if options.shuffle_addresses:
             chance.shuffle(self._line)
 
+    def __len__(self) -> int:
+        return len(self._line)
+
     @property
     def next(self) -> Address:
         """The address to try next."""

@@ -61,6 +61,8 @@ class Link:
         packet_id: the last that a request was given.
         sent_at: when something was sent last.
         heard_at: when something came last; None when nothing has come since it was asked for.
+        opened_at: when it was opened.
+        first_bytes: the first bytes that came, until something of Telesto's protocol has; then None.
         unheard: bytes that were sent since something came.
         look_at: when to look whether the other end lives (telesto.client.connection.liveness).
         max_frame: the longest frame that the middleware accepts at present.
@@ -76,8 +78,9 @@ class Link:
         self.output_size = 0
         self._sealed = 0
         self._released = 0
-        self.sent_at = now
+        self.sent_at = self.opened_at = now
         self.heard_at: float | None = now
+        self.first_bytes: bytes | None = b""
         self.unheard = 0
         self.look_at = now + ping_after
         self._ping_after = ping_after

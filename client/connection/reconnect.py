@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from telesto.client.connection.addresses import AddressList, backoff
+from telesto.client.errors import NoAnswerError, NotTelestoError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol.errors import ErrorClass, TelestoError
@@ -32,6 +33,9 @@ class ReconnectPolicy:
         self._addresses = AddressList(addresses, options, chance)
         self.attempt_at = 0.0
         self.failure: TelestoError | None = None
+        #: How many attempts in a row were accepted by what gave no answer of ours, and when the first began.
+        self._unanswered = 0
+        self._unanswered_since = 0.0
 
     @property
     def address(self) -> Address:
@@ -43,6 +47,11 @@ class ReconnectPolicy:
 
         A service that is away may come back in time; one that speaks another protocol will hardly learn ours.
         """
+        if self._unanswered >= len(self._addresses):
+            if isinstance(error, NotTelestoError):
+                return True
+            if self.attempt_at - self._unanswered_since >= self._options.greeting_timeout:
+                return True
         tries = self._options.connect_tries
         if tries is None and error.error_class is ErrorClass.FATAL:
             tries = self._options.max_tries
@@ -51,16 +60,24 @@ class ReconnectPolicy:
     def start(self) -> None:
         """The next attempt is the first one of a new connection."""
         self._addresses.succeeded()
+        self._unanswered = 0
         self.attempt_at = self._clock()
 
     def succeeded(self) -> None:
         """The client is connected."""
         self._addresses.succeeded()
+        self._unanswered = 0
         self.failure = None
 
     def failed(self, error: TelestoError) -> None:
         """The attempt did not lead to a connection."""
         self.failure = error
+        if not isinstance(error, (NotTelestoError, NoAnswerError)):
+            self._unanswered = 0
+        else:
+            if not self._unanswered:
+                self._unanswered_since = self.attempt_at
+            self._unanswered += 1
         self._addresses.failed()
         self.attempt_at = self._clock() + self._addresses.pause()
 

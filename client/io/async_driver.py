@@ -22,7 +22,6 @@ from telesto.client.io.state_writer import StateWriter
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
-from telesto.protocol.errors import ConnectionLostError
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -257,9 +256,7 @@ class AsyncDriver:
     def lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection is gone."""
         if self.session.link is connection.link and connection.link is not None:
-            address = self.session.address
-            reason = str(error) if error else "the middleware closed it"
-            self.session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
+            self.session.link_closed(str(error) if error else "the middleware closed it")
         self.flush_soon()
 
     def writable(self, connection: Connection, writable: bool) -> None:

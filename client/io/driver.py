@@ -38,7 +38,6 @@ from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
 from telesto.client.url import Address
-from telesto.protocol.errors import ConnectionLostError
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -522,8 +521,7 @@ class Driver:
 
     def _lost(self, reason: str) -> None:
         if self._link is not None and self.session.link is self._link:
-            address = self.session.address
-            self.session.link_down(ConnectionLostError(f"connection lost: {reason}", address=address))
+            self.session.link_closed(reason)
 
     def _drop(self) -> None:
         """Closes the connection that the session has left."""

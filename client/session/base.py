@@ -14,6 +14,7 @@ from telesto.client.bookkeeping.identity import HandshakeResult, Identity
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
+from telesto.client.connection import greeting
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.reconnect import ReconnectPolicy
@@ -241,6 +242,7 @@ class BaseSession(ABC):
             _library_version(),
             self._options.max_frame,
             [],
+            line_ends=greeting.LINE_ENDS,
         )
         self._send_handshake(hello, self._hello_answered)
         return self.link
@@ -255,6 +257,29 @@ class BaseSession(ABC):
             self._reconnect.lost(error)
         else:
             self.attempt_failed(error)
+
+    def link_closed(self, reason: str) -> None:
+        """The other end has closed the connection, or it broke."""
+        link = self.link
+        if link is not None and link.first_bytes is not None:
+            self.link_down(greeting.closed(link.address, reason))
+        else:
+            self.link_down(ConnectionLostError(f"connection lost: {reason}", address=self.address))
+
+    def link_silent(self, details: str) -> None:
+        """Gives the connection up because something does not come."""
+        link = self.link
+        if link is not None and link.first_bytes is not None:
+            self.drop_link(greeting.silent(link.address, self._clock() - link.opened_at))
+        else:
+            self.drop_link(ConnectionLostError(details))
+
+    def link_violated(self, error: TelestoError) -> None:
+        """Gives the connection up because something came that is not of the protocol."""
+        link = self.link
+        if link is not None and link.first_bytes is not None:
+            error = greeting.not_telesto(link.address, link.first_bytes)
+        self.drop_link(error)
 
     def drop_link(self, error: TelestoError) -> None:
         """Gives the connection up."""
@@ -281,7 +306,7 @@ class BaseSession(ABC):
             return
         greeted = self.phase is not Phase.GREETING
         if liveness.look(now, self._keep_alive, awaits_pushes=awaits_pushes, greeted=greeted):
-            self.drop_link(ConnectionLostError(f"{address} gives no sign of life"))
+            self.link_silent(f"{address} gives no sign of life")
 
     def send_internal(self, request: InternalRequest) -> None:
         """Sends a request of the library itself, out of line."""
@@ -295,6 +320,8 @@ class BaseSession(ABC):
 
     def _hello_answered(self, request: InternalRequest) -> None:
         response: packets.HelloResponse = request.response
+        assert self.link is not None
+        self.link.first_bytes = None
         if response.major != packets.PROTOCOL_MAJOR:
             details = (
                 f"the middleware speaks protocol {response.major}, this library {packets.PROTOCOL_MAJOR}"

@@ -60,6 +60,7 @@ from telesto.client.calls.queue_calls import (
 )
 from telesto.client.calls.state import OperationId
 from telesto.client.calls.topic_calls import GetCall, TopicCall
+from telesto.client.connection.greeting import LOOKED_AT
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import READING_S
 from telesto.client.errors import NotConnectedError, ProtocolViolationError
@@ -566,10 +567,12 @@ class Session(BaseSession):
             return
         link.heard_at = self._clock()
         link.unheard = 0
+        if link.first_bytes is not None:
+            link.first_bytes = (link.first_bytes + data[:LOOKED_AT])[:LOOKED_AT]
         try:
             frames = link.decoder.feed(data)
         except TelestoError as error:
-            self.drop_link(error)
+            self.link_violated(error)
             return
         pending = link.pending
         for method_id, packet_id, payload in frames:
@@ -581,7 +584,7 @@ class Session(BaseSession):
                     call.response = call.response_type.decode(payload)
                 except TelestoError as error:
                     pending[packet_id] = call
-                    self.drop_link(error)
+                    self.link_violated(error)
                     return
                 if call.carried:
                     self._ledger.confirmations.proven_numbers(call.carried)
@@ -592,7 +595,7 @@ class Session(BaseSession):
             if self.link is not link:
                 return
         if link.decoder.error is not None:
-            self.drop_link(link.decoder.error)
+            self.link_violated(link.decoder.error)
         elif self.phase is Phase.DRAINING:
             self._leave_when_drained(link)
 
@@ -603,6 +606,7 @@ class Session(BaseSession):
         try:
             if method_id == packets.Error.METHOD_ID:
                 error = failures.answered_error(packets.Error.decode(payload), call, str(link.address))
+                link.first_bytes = None
                 if call is not None:
                     self._refused(link, call, error)
                 elif isinstance(error, SessionFencedError):
@@ -611,7 +615,9 @@ class Session(BaseSession):
                     self.drop_link(error)
                 return
             if method_id == packets.GoAway.METHOD_ID and call is None:
-                self._go_away(packets.GoAway.decode(payload).addresses)
+                addresses = packets.GoAway.decode(payload).addresses
+                link.first_bytes = None
+                self._go_away(addresses)
                 return
             if method_id == packets.Deliver.METHOD_ID and call is None:
                 self.consumers.delivered(packets.Deliver.decode(payload))
@@ -621,6 +627,7 @@ class Session(BaseSession):
                 return
             if method_id == packets.Alive.METHOD_ID and call is None:
                 packets.Alive.decode(payload)
+                link.first_bytes = None
                 return
         except TelestoError as error:
             violation = error
@@ -630,7 +637,7 @@ class Session(BaseSession):
             )
         if call is not None:
             link.pending[packet_id] = call
-        self.drop_link(violation)
+        self.link_violated(violation)
 
     def _read_answered(self, call: TakingCall[Any]) -> None:
         messages = call.response.messages
@@ -1090,9 +1097,7 @@ class Session(BaseSession):
         under_way = [] if self.link is None else list(self.link.pending.values())
         overdue = any(call.try_until <= now for call in under_way)
         if overdue and self._overdue:
-            self.drop_link(
-                ConnectionLostError(f"no answer within {self._options.try_timeout:g} s from {self.address}")
-            )
+            self.link_silent(f"no answer within {self._options.try_timeout:g} s from {self.address}")
         elif overdue:
             # This process may have stood still, and the answer may be there: it is read first.
             self.check_at = now + READING_S

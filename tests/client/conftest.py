@@ -5,6 +5,7 @@ itself or against the service in memory. `io` tests sockets, threads, signals an
 clients with a state. What more than one folder uses stands here.
 """
 
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -42,6 +43,15 @@ def fake_server() -> Iterator[FakeServer]:
     """A service in memory behind a real port."""
     with FakeServer().running() as server:
         yield server
+
+
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port where nothing listens and that nothing else is given, but for a server of the test."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
 
 
 @pytest.fixture(params=["blocking", "asyncio", "blocking-durable", "asyncio-durable"])

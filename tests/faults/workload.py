@@ -17,6 +17,7 @@ from .waiting import until
 
 CLIENT_OPTIONS: dict[str, Any] = {
     "call_timeout": 25.0,
+    "greeting_timeout": 25.0,
     "try_timeout": 1.5,
     "connect_timeout": 1.0,
     "close_timeout": 10.0,

@@ -20,9 +20,9 @@ from telesto.client import (
     ClientInterruptedError,
     ClientOptions,
     DeadlineExceededError,
-    FatalError,
     ForkedError,
     NotConnectedError,
+    NotTelestoError,
     TelestoClient,
 )
 from telesto.client.blocking import client as blocking_client
@@ -71,15 +71,6 @@ def blocking(fake_server: FakeServer, drivers: list[Driver]) -> Iterator[Telesto
         yield client
 
 
-@pytest.fixture
-def dead_port() -> Iterator[int]:
-    """A port where nothing listens and that nothing else is given, but for a server of the test."""
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", 0))
-        yield sock.getsockname()[1]
-
-
 def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
     def put() -> None:
         server.service.put(999, queue_id, NewMessage(5, 0, body, None))
@@ -108,7 +99,7 @@ def test_a_listener_that_never_answers(open_client: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = ClientOptions(connect_tries=1, try_timeout=0.1, call_timeout=5)
         client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
-        with pytest.raises(Exception, match=r"no answer within 0\.1 s") as raised:
+        with pytest.raises(Exception, match=r"no answer within 0\.1\d* s") as raised:
             client.connect(name="alice")
         # What says how long nothing came says from where.
         assert str(silent.getsockname()[1]) in str(raised.value)
@@ -164,16 +155,15 @@ def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as executor:
 
         def answer() -> None:
-            for _ in range(2):
-                connection, _ = server.accept()
-                with connection:
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
-                    connection.recv(1000)
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+                connection.recv(1000)
 
         answering = executor.submit(answer)
-        options = ClientOptions(max_tries=2, backoff_initial=0.01, call_timeout=60)
+        options = ClientOptions(call_timeout=60)
         client = open_client(f"telesto://127.0.0.1:{server.getsockname()[1]}", options)
-        with pytest.raises(FatalError):
+        with pytest.raises(NotTelestoError):
             client.connect(name="alice")
         answering.result(PATIENCE_S)
 

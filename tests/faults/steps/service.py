@@ -27,6 +27,7 @@ QUICK = {
     "keep_alive": 0.5,
     "connect_timeout": 0.5,
     "call_timeout": PATIENCE_S,
+    "greeting_timeout": PATIENCE_S,
     "close_timeout": 0.5,
     "backoff_max": 0.1,
     "max_tries": 100,
