@@ -99,7 +99,7 @@ def test_a_listener_that_never_answers(open_client: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = ClientOptions(connect_tries=1, try_timeout=0.1, call_timeout=5)
         client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
-        with pytest.raises(Exception, match=r"no answer within 0\.1\d* s") as raised:
+        with pytest.raises(Exception, match="no answer within") as raised:
             client.connect(name="alice")
         # What says how long nothing came says from where.
         assert str(silent.getsockname()[1]) in str(raised.value)
