@@ -13,6 +13,7 @@ from telesto.client import (
     InDoubtError,
     InvalidParameterError,
     NotConnectedError,
+    NotTelestoError,
     RejectedError,
     RetryableError,
     StateError,
@@ -26,6 +27,7 @@ _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
     (RejectedError, ExitCode.REFUSED),
     (RetryableError, ExitCode.UNREACHABLE),
     (InDoubtError, ExitCode.IN_DOUBT),
+    (NotTelestoError, ExitCode.UNREACHABLE),
     (FatalError, ExitCode.REFUSED),
 )
 """The first class that matches decides."""
@@ -51,7 +53,7 @@ def _advice(error: TelestoError) -> str:
     if isinstance(error, DeadlineExceededError) and error.error_class is ErrorClass.RETRYABLE:
         unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
     else:
-        unreachable = isinstance(error, NotConnectedError) and error.address is not None
+        unreachable = isinstance(error, NotConnectedError | NotTelestoError) and error.address is not None
     return ADDRESS_ADVICE if unreachable or isinstance(error, AddressError) else ""
 
 

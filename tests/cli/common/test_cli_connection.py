@@ -1,9 +1,11 @@
 """What is said while there is no connection, and what to do about it."""
 
+import http.server
 import json
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -87,11 +89,20 @@ def test_a_listener_that_never_answers_is_told_of(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"telesto://127.0.0.1:{silent.getsockname()[1]}"
-        with bare_telesto.started(*command, "--url", url) as process:
-            assert process.stderr is not None
-            assert process.stderr.readline().decode().startswith(f"telesto: there is no connection to {url}")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(TIMEOUT_S) == 130
+        error = bare_telesto.error(3, *command, "--url", url)
+    assert f"{urlsplit(url).netloc} accepts connections, but has sent no answer" in error
+
+
+def test_a_web_server_is_told_of(bare_telesto: CommandLine) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            error = bare_telesto.error(3, "ping", "--url", f"telesto://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "speaks HTTP, not Telesto" in error
 
 
 @pytest.mark.parametrize(
