@@ -30,6 +30,10 @@ MARKS = {CALLS: PROCEDURES_MARK} | {target: mark(source) for source, target in T
 VECTORS = "protocol/vectors/queue_settings.json"
 PARTS = [
     "db/procedures/queues/set_queue_settings.sql",
+    *(
+        f"db/procedures/sql_queues/{name}.sql"
+        for name in ("create_queue", "declare_queue", "setting_columns", "update_queue")
+    ),
     "docs/client.md",
 ]
 SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", *TWINS]
@@ -111,10 +115,10 @@ def test_a_changed_part_is_named_and_put_right(copy: Path, name: str) -> None:
 
 
 def test_a_file_without_a_place_for_its_part_is_named(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = copy / PARTS[1]
+    path = copy / PARTS[0]
     path.write_text(path.read_text(encoding="utf-8").replace("queue settings: end", ""), encoding="utf-8")
     assert main(["--root", str(copy)]) == 2
-    assert f"{PARTS[1]}: it must have one place" in capsys.readouterr().err
+    assert f"{PARTS[0]}: it must have one place" in capsys.readouterr().err
 
 
 def test_a_change_of_a_queue_setting_shows_wherever_it_stands(copy: Path) -> None:

@@ -32,6 +32,7 @@ from tools.codegen.naming import enum_table, python_type, snake
 from tools.codegen.procedures import MARK as PROCEDURES_MARK
 from tools.codegen.procedures import Procedure
 from tools.codegen.setting_vectors import setting_vectors
+from tools.codegen.sql_settings import call, parameters, rows
 from tools.codegen.structs import StructTable
 
 #: What the first line of every generated file says.
@@ -102,15 +103,21 @@ def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
     }
 
 
-def render_parts(spec: Spec) -> dict[str, str]:
-    """Returns the generated part of each file that is written by hand otherwise."""
+def render_parts(spec: Spec) -> dict[str, list[str]]:
+    """Returns the generated parts of each file that is written by hand otherwise."""
     environment = _environment()
-    return {
-        "docs/client.md": environment.get_template("client.md.jinja").render(spec=spec),
-        "db/procedures/queues/set_queue_settings.sql": environment.get_template(
-            "set_queue_settings.sql.jinja"
-        ).render(spec=spec),
+    settings = spec.queue_settings
+    parts = {
+        "docs/client.md": [environment.get_template("client.md.jinja").render(spec=spec)],
+        "db/procedures/queues/set_queue_settings.sql": [
+            environment.get_template("set_queue_settings.sql.jinja").render(spec=spec)
+        ],
+        "db/procedures/sql_queues/setting_columns.sql": [parameters(settings, default=False), rows(settings)],
     }
+    for name in ("create_queue", "declare_queue", "update_queue"):
+        last = name != "declare_queue"
+        parts[f"db/procedures/sql_queues/{name}.sql"] = [parameters(settings, last=last), call(settings)]
+    return parts
 
 
 def render_calls(procedures: Sequence[Procedure]) -> str:

@@ -204,7 +204,7 @@ def test_days_wait_for_a_change_of_settings_that_is_under_way(
     turn(calls, now)
     before = days_of(calls)
     with open_calls() as changing, changing.connection.transaction():
-        changing.query("SELECT telesto.update_queue(%s, %s)", queue, Jsonb({"history_days": 90}))
+        changing.query("SELECT telesto.update_queue(%s, history_days => 90)", queue)
         turns(calls, now)
         assert days_of(calls) == before
     message_id = confirmed(calls, client, queue)
@@ -238,10 +238,10 @@ def test_settings_from_sql_hold_up_neither_each_other_nor_the_partitions(
     """An application may leave its transaction open for as long as it likes."""
     turns(calls, now)
     calls.connection.execute("SET lock_timeout = '1s'")
-    create = "SELECT telesto.create_queue(%s, settings => %s)"
+    create = "SELECT telesto.create_queue(%s, history_days => %s)"
     with open_calls() as one, one.connection.transaction():
-        one.query(create, "one", Jsonb({"history_days": 20}))
-        calls.query(create, "two", Jsonb({"history_days": 40}))
+        one.query(create, "one", 20)
+        calls.query(create, "two", 40)
         with calls.connection.transaction():
             calls.connection.execute("LOCK TABLE ONLY telesto.history IN SHARE UPDATE EXCLUSIVE MODE NOWAIT")
         turn(calls, now + 2 * DAY)

@@ -158,7 +158,7 @@ def test_generations_keep_a_key_for_its_window_and_no_longer(
 def test_a_longer_window_of_any_queue_makes_generations_longer(calls: Calls, client: Client) -> None:
     calls.create_queue(client)
     queue = calls.create_queue(client)
-    calls.connection.execute("SELECT telesto.update_queue(%s, '{\"dedup_window_ms\": 3000000}')", (queue,))
+    calls.connection.execute("SELECT telesto.update_queue(%s, dedup_window => '50 minutes')", (queue,))
     (first,) = put(calls, client, queue, "k")
     age(calls, 2 * WINDOW_MS)
     assert not turn(calls)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from enum import IntEnum
 from threading import Event, Thread
 from typing import Any
 
@@ -9,8 +10,10 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from procedure_calls import Calls, until_blocked
 from telesto.db import schema
 from telesto.middleware.common.settings import ServerSettings
+from telesto.protocol.queue_settings import QUEUE_SETTINGS
 
 FULL, READ_ONLY = 1, 2
 PLACE = "SELECT queue_ids, receiver_ids, counts FROM telesto.place_staged(%s)"
@@ -22,6 +25,7 @@ SELECT errors IS NOT NULL FROM telesto.put_batch(
     ARRAY[%s]::bigint[], '{1}', '{0}', '{49}', '{1}', ARRAY[%s]::bigint[], '{0}', '{5}', '{NULL}',
     ARRAY[convert_to(%s, 'UTF8')], '{}', '{}', '{}')
 """
+SETTINGS_OF = "SELECT (telesto.get_queue_settings(%s)).settings"
 HELD_LOCKS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s"
 
 
@@ -96,16 +100,62 @@ def other(database_url: str) -> Iterator[Session]:
 
 class TestQueueSettings:
     def test_are_given_to_a_new_queue_and_changed(self, user: Session) -> None:
-        queue = int(user.value("SELECT telesto.create_queue('small', settings => '{\"max_messages\": 2}')"))
+        queue = int(user.value("SELECT telesto.create_queue('small', max_messages => 2)"))
         shown = "SELECT (telesto.get_queue_settings(%s)).settings -> 'max_messages'"
         assert user.value(shown, queue) == 2
-        user.value("SELECT telesto.update_queue(%s, '{\"max_messages\": null}')", queue)
+        user.value("SELECT telesto.update_queue(%s, max_messages => 0)", queue)
         assert user.value(shown, queue) is None
+
+    def test_every_setting_can_be_given_and_taken_away(self, user: Session) -> None:
+        morgue = user.queue("morgue")
+        given, shown, without = [], {}, []
+        for name, setting in QUEUE_SETTINGS.items():
+            if setting.unit == "ms":
+                given.append(f"{setting.client_name} => interval '{setting.least} ms'")
+            elif setting.unit == "queue":
+                given.append(f"{name} => 'morgue'")
+            elif issubclass(setting.type, IntEnum):
+                given.append(f"{name} => 'full'")
+            else:
+                given.append(f"{name} => {not setting.default if setting.type is bool else setting.least}")
+            shown[name] = {"dead_letter_queue": morgue, "bury_expired": True, "history": "full"}.get(
+                name, setting.least
+            )
+            if setting.without:
+                without.append(
+                    f"{setting.client_name} => {repr('') if setting.unit == 'queue' else repr('0')}"
+                )
+        for call in ("create_queue('one', ", "declare_queue('two', "):
+            queue = user.value(f"SELECT telesto.{call}{', '.join(given)})")
+            assert user.value(SETTINGS_OF, queue) == shown
+            user.value(f"SELECT telesto.update_queue(%s, {', '.join(without)})", queue)
+            left = user.value(SETTINGS_OF, queue)
+            assert left == shown | {name: None for name, setting in QUEUE_SETTINGS.items() if setting.without}
+
+    def test_are_declared_any_number_of_times(self, user: Session, other: Session) -> None:
+        declare = "SELECT telesto.declare_queue('orders', lease => interval '2 minutes', max_messages => 7)"
+        queue = user.value(declare)
+        assert user.value(declare) == user.value("SELECT telesto.declare_queue('orders')") == queue
+        user.value("SELECT telesto.update_queue(%s, lease => '1 minute', max_attempts => 9)", queue)
+        with pytest.raises(psycopg.Error, match="lease 00:01:00, not 00:02:00; update_settings => true"):
+            other.value(declare)
+        assert other.value(declare.replace(" => 7)", " => 7, update_settings => true)")) == queue
+        left = user.value(SETTINGS_OF, queue)
+        assert (left["lease_ms"], left["max_messages"], left["max_attempts"]) == (120_000, 7, 9)
+
+    def test_two_declare_a_queue_at_once(self, user: Session, other: Session, calls: Calls) -> None:
+        declare = "SELECT telesto.declare_queue('orders', max_attempts => 3)"
+        with ThreadPoolExecutor(1) as executor:
+            with user.transaction():
+                queue = user.value(declare)
+                late = executor.submit(other.value, declare)
+                until_blocked(calls, other)
+            assert late.result(60) == queue
 
     def test_a_change_that_is_rolled_back_never_was(self, user: Session) -> None:
         queue = user.queue("small", 2)
         with user.transaction(force_rollback=True):
-            user.value("SELECT telesto.update_queue(%s, '{\"max_messages\": 9}')", queue)
+            user.value("SELECT telesto.update_queue(%s, max_messages => 9)", queue)
         assert user.value("SELECT (telesto.get_queue_settings(%s)).settings ->> 'max_messages'", queue) == "2"
 
 
@@ -550,12 +600,25 @@ class TestAdministration:
             ("create_queue(E'a\\nb')", "TL012", "as U.000A"),
             ("create_queue(E'a\\u202eb')", "TL012", "as U.202E"),
             ("create_queue(E'a\\U000E0041b')", "TL012", "as U.E0041"),
-            ("create_queue('bounded', 0)", "TL012", "max_messages.: 0"),
-            ("create_queue('other', settings => '{\"size\": 1}')", "TL012", "'size'"),
-            ("update_queue(1, NULL)", "TL012", "JSON object"),
-            ('update_queue(1, \'{"max_messages": "many"}\')', "TL012", "many"),
-            ("update_queue(99, '{\"max_messages\": 1}')", "TL007", "queue 99"),
-            ("update_queue(NULL, '{}')", "TL007", "queue NULL"),
+            ("create_queue('bounded', -1)", "TL012", "max_messages -1 is not between 0 and"),
+            (
+                "create_queue('other', lease => '99 ms')",
+                "TL012",
+                "lease 00:00:00.099 is not between 00:00:00.1 and 1 day",
+            ),
+            ("create_queue('other', history => 'some')", "TL012", "some"),
+            ("create_queue('other', dead_letter_queue => 'nowhere')", "TL007", "'nowhere' for dead letters"),
+            ("update_queue(1)", "TL012", "no setting to change"),
+            ("update_queue(1, max_attempts => 0)", "TL012", "max_attempts 0 is not between 1 and 1000000"),
+            ("update_queue(1, dead_letter_queue => 'orders')", "TL012", "would come back"),
+            ("update_queue(99, max_messages => 1)", "TL007", "queue 99"),
+            ("update_queue(NULL, max_messages => 1)", "TL007", "queue NULL"),
+            ("declare_queue('')", "TL012", "1 to 255"),
+            (
+                "declare_queue('orders', lease => '1 hour', max_messages => 5)",
+                "TL012",
+                "queue 'orders' has lease 00:00:30, not 01:00:00, max_messages none, not 5; update_settings",
+            ),
             ("put_message(99, 1, 'x')", "TL005", "client 99"),
             ("put_message(2, 1, 'x')", "TL013", "client 2"),
             ("put_message(1, 99, 'x')", "TL007", "queue 99"),
