@@ -16,6 +16,7 @@ from typing import Any
 from telesto.client.models import Duration, NewMessage, QueueHandle
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.headers import headers_problem
 from telesto.protocol.names import (
     NAME_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -364,6 +365,7 @@ def new_message(
     delay: Duration | None = None,
     expires: Duration | None = None,
     partition_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""
     if type(body) is not bytes:
@@ -389,7 +391,29 @@ def new_message(
         partition_key=partition_key,
         delay_ms=None if delay is None else check_delay_ms("delay", delay),
         expires_ms=None if expires is None else check_life_ms("expires", expires),
+        headers=check_headers(headers) if headers else None,
     )
+
+
+def check_headers(headers: object) -> list[packets.Header]:
+    """Returns headers as the wire has them."""
+    if not isinstance(headers, Mapping):
+        raise TypeError(
+            f"headers must be a dict of texts, such as {{'tenant': 'north'}}, not {type(headers).__name__}"
+        )
+    for part in (*headers.keys(), *headers.values()):
+        if not isinstance(part, str):
+            raise TypeError(
+                f"names and values of headers must be str, not {type(part).__name__}: {part!r:.40}"
+            )
+    checked = [packets.Header(name, value) for name, value in headers.items()]
+    try:
+        problem = headers_problem(checked)
+    except UnicodeEncodeError as error:
+        problem = f"{error.object[error.start]!a} is no character of a text"
+    if problem:
+        raise InvalidParameterError(f"headers: {problem}")
+    return checked
 
 
 def check_several(name: str, values: object) -> None:
@@ -412,6 +436,7 @@ def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.Queued
             message.delay,
             message.expires,
             message.partition_key,
+            message.headers,
         )
     else:
         wire = new_message(message, 5, None, None)

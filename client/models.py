@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -95,6 +96,7 @@ class Message:
         origin: of a dead letter that went on to this queue, where it comes from; None for any other message.
         expires_in: how long until it expired when it was handed over, in seconds; None for never, and for one
             that was browsed.
+        headers: its headers, short texts by their names; empty when it has none.
     """
 
     message_id: int
@@ -112,6 +114,7 @@ class Message:
     partition_key: str | None = None
     origin: Origin | None = None
     expires_in: float | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -137,6 +140,7 @@ class NewMessage:
         delay: how long nobody can read it; None for not at all.
         expires: after how long it expires; None for as long as its queue says.
         partition_key: the messages of one client under one key form a partition; None without one.
+        headers: short texts by their names, see ``put`` of a queue; None without any.
     """
 
     body: bytes
@@ -147,6 +151,7 @@ class NewMessage:
     delay: Duration | None = None
     expires: Duration | None = None
     partition_key: str | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -391,6 +396,8 @@ class MessageRecord:
         reason: why it came back from a consumer, or died.
         body: the content, if the queue's history is full, in the last record that has it; None for a message
             to another client alone that this one did not put, or when it does not fit into a frame.
+        headers: its headers, where it is now and in the last record of how it ended; else empty, as where a
+            body would be None.
     """
 
     state: MessageState
@@ -420,6 +427,7 @@ class MessageRecord:
     ended_at: datetime | None
     reason: str | None
     body: bytes | None
+    headers: dict[str, str]
 
 
 @dataclass(slots=True)

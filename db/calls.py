@@ -532,6 +532,7 @@ def put_batch(
     lives_ms: Sequence[int | None] | None,
     partition_keys: Sequence[str | None] | None,
     middleware_id: int | None,
+    headers: Sequence[str | None] | None,
 ) -> Statement:
     """Puts the messages of many requests, of many clients, into many queues in one transaction. A request
     has one or more elements (a message and a queue)."""
@@ -555,6 +556,7 @@ def put_batch(
         lives_ms,
         partition_keys,
         middleware_id,
+        headers,
     )
 
 

@@ -90,6 +90,7 @@ __all__ = [
     "GoAway",
     "HandOver",
     "HandOverRef",
+    "Header",
     "Hello",
     "HelloResponse",
     "HistoryMode",
@@ -255,8 +256,8 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
     member.value: member for member in SubscriptionState
 }
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
-_NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
-_MESSAGE_TAGS = frozenset({1, 2, 3})
+_NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4, 5})
+_MESSAGE_TAGS = frozenset({1, 2, 3, 4})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
@@ -344,6 +345,19 @@ class QueueSettings:
 
 
 @dataclass(slots=True)
+class Header:
+    """A header of a message: a short text under a name.
+
+    Attributes:
+        name: 1 to 128 bytes, no control characters; case matters.
+        value: Up to 1024 bytes, no NUL character; may be empty.
+    """
+
+    name: str
+    value: str
+
+
+@dataclass(slots=True)
 class NewMessage:
     """A message as a client puts it.
 
@@ -361,6 +375,8 @@ class NewMessage:
             be left out.
         expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
             to 315360000000 (ten years). What has expired is never handed over. Tag 4; may be left out.
+        headers: Up to 64 headers, each name once, with 8192 bytes of names and values in all. They count
+            as bytes of the body: 16, and 4 and its name and value for each. Tag 5; may be left out.
     """
 
     priority: int
@@ -372,6 +388,7 @@ class NewMessage:
     partition_key: str | None = None
     delay_ms: int | None = None
     expires_ms: int | None = None
+    headers: list[Header] | None = None
 
 
 @dataclass(slots=True)
@@ -429,6 +446,7 @@ class Message:
             Who puts a request and gives up after a time has the request expire then; who responds has the
             response expire after this `expires_ms` and a little more, so that no response stays for somebody
             who is gone. Tag 3; may be left out.
+        headers: Its headers, in no particular order; missing without any. Tag 4; may be left out.
     """
 
     message_id: int
@@ -445,6 +463,7 @@ class Message:
     partition_key: str | None = None
     origin: Origin | None = None
     expires_ms: int | None = None
+    headers: list[Header] | None = None
 
 
 @dataclass(slots=True)
@@ -748,6 +767,8 @@ class MessageRecord:
         body: The content, if the history keeps it, in the last record that has it. Missing when the
             message was for another client alone, neither from nor for the one that asks, and when it does not
             fit the frames that the client accepts. Tag 15; may be left out.
+        headers: The headers, if it has any, where it is now and in the last record of how it ended.
+            Missing where a body would be. Tag 16; may be left out.
     """
 
     state: MessageState
@@ -777,6 +798,7 @@ class MessageRecord:
     due_at: int | None = None
     deadline: int | None = None
     body: bytes | None = None
+    headers: list[Header] | None = None
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -806,6 +828,34 @@ def _write_queues(queues: list[Queue]) -> tuple[list[bytes], int]:
     return parts, size
 
 
+def _read_headers(payload: bytes, at: int, count: int) -> tuple[list[Header], int]:
+    if 4 * count > len(payload) - at:
+        raise ValueError("count")
+    headers = []
+    for _ in range(count):
+        (name_size,) = _UNPACK_U16(payload, at)
+        name = str(payload[at + 2 : at + 2 + name_size], "utf-8")
+        at += 2 + name_size
+        (value__size,) = _UNPACK_U16(payload, at)
+        value_ = str(payload[at + 2 : at + 2 + value__size], "utf-8")
+        at += 2 + value__size
+        headers.append(Header(name, value_))
+    return headers, at
+
+
+def _write_headers(headers: list[Header]) -> tuple[list[bytes], int]:
+    parts: list[bytes] = []
+    size = 4 * len(headers)
+    for header in headers:
+        name = header.name.encode()
+        name_size = len(name)
+        value_ = header.value.encode()
+        value__size = len(value_)
+        size += name_size + value__size
+        parts += (_PACK_U16(name_size), name, _PACK_U16(value__size), value_)
+    return parts, size
+
+
 def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[QueuedMessage], int]:
     if 23 * count > len(payload) - at:
         raise ValueError("count")
@@ -827,6 +877,7 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
         partition_key: str | None = None
         delay_ms: int | None = None
         expires_ms: int | None = None
+        headers: list[Header] | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
             content = found.get(1)
@@ -857,6 +908,13 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                 if len(content) != 8:
                     raise ValueError("size")
                 expires_ms = expires_ms_expires_ms
+            content = found.get(5)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
         queued_messages.append(
             QueuedMessage(
                 queue_id,
@@ -869,6 +927,7 @@ def _read_queued_messages(payload: bytes, at: int, count: int) -> tuple[list[Que
                     partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
+                    headers=headers,
                 ),
             )
         )
@@ -920,6 +979,21 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
         expires_ms = message.expires_ms
         if expires_ms is not None:
             tagged.append(write_tagged(4, _PACK_I64(expires_ms)))
+        headers = message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    5,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -963,6 +1037,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
         partition_key: str | None = None
         origin: Origin | None = None
         expires_ms: int | None = None
+        headers: list[Header] | None = None
         if tags:
             found, at = read_tags(payload, at, tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -993,6 +1068,13 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 if len(content) != 8:
                     raise ValueError("size")
                 expires_ms = expires_ms_expires_ms
+            content = found.get(4)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
         messages.append(
             Message(
                 message_id,
@@ -1008,6 +1090,7 @@ def _read_messages(payload: bytes, at: int, count: int) -> tuple[list[Message], 
                 partition_key=partition_key,
                 origin=origin,
                 expires_ms=expires_ms,
+                headers=headers,
             )
         )
     return messages, at
@@ -1055,6 +1138,21 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
         expires_ms = message.expires_ms
         if expires_ms is not None:
             tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
+        headers = message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    4,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1204,6 +1302,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
         partition_key: str | None = None
         origin: Origin | None = None
         expires_ms: int | None = None
+        headers: list[Header] | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1234,6 +1333,13 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                 if len(content) != 8:
                     raise ValueError("size")
                 expires_ms = expires_ms_expires_ms
+            content = found.get(4)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
         hand_overs.append(
             HandOver(
                 session,
@@ -1252,6 +1358,7 @@ def _read_hand_overs(payload: bytes, at: int, count: int) -> tuple[list[HandOver
                     partition_key=partition_key,
                     origin=origin,
                     expires_ms=expires_ms,
+                    headers=headers,
                 ),
             )
         )
@@ -1301,6 +1408,21 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
         expires_ms = message.expires_ms
         if expires_ms is not None:
             tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
+        headers = message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    4,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1655,6 +1777,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
         partition_key: str | None = None
         origin: Origin | None = None
         expires_ms: int | None = None
+        headers: list[Header] | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1685,6 +1808,13 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                 if len(content) != 8:
                     raise ValueError("size")
                 expires_ms = expires_ms_expires_ms
+            content = found.get(4)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
         (reason__size,) = _UNPACK_U16(payload, at)
         reason_ = str(payload[at + 2 : at + 2 + reason__size], "utf-8")
         at += 2 + reason__size
@@ -1708,6 +1838,7 @@ def _read_dead_letters(payload: bytes, at: int, count: int) -> tuple[list[DeadLe
                     partition_key=partition_key,
                     origin=origin,
                     expires_ms=expires_ms,
+                    headers=headers,
                 ),
                 reason_,
                 died_at_,
@@ -1760,6 +1891,21 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
         expires_ms = message.expires_ms
         if expires_ms is not None:
             tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
+        headers = message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    4,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -1838,6 +1984,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
         partition_key: str | None = None
         origin: Origin | None = None
         expires_ms: int | None = None
+        headers: list[Header] | None = None
         if message_tags:
             found, at = read_tags(payload, at, message_tags, _MESSAGE_TAGS)
             content = found.get(1)
@@ -1868,6 +2015,13 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                 if len(content) != 8:
                     raise ValueError("size")
                 expires_ms = expires_ms_expires_ms
+            content = found.get(4)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
         deliverys.append(
             Delivery(
                 lease_id,
@@ -1885,6 +2039,7 @@ def _read_deliverys(payload: bytes, at: int, count: int) -> tuple[list[Delivery]
                     partition_key=partition_key,
                     origin=origin,
                     expires_ms=expires_ms,
+                    headers=headers,
                 ),
             )
         )
@@ -1934,6 +2089,21 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
         expires_ms = message.expires_ms
         if expires_ms is not None:
             tagged.append(write_tagged(3, _PACK_I64(expires_ms)))
+        headers = message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    4,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
@@ -3046,6 +3216,21 @@ class PutMessage(Packet):
             expires_ms = message.expires_ms
             if expires_ms is not None:
                 tagged.append(write_tagged(4, _PACK_I64(expires_ms)))
+            headers = message.headers
+            if headers is not None:
+                headers_count = len(headers)
+                headers_parts, _ = _write_headers(headers)
+                tagged.append(
+                    write_tagged(
+                        5,
+                        b"".join(
+                            (
+                                _PACK_U32(headers_count),
+                                *headers_parts,
+                            )
+                        ),
+                    )
+                )
             context_part = (
                 _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
             )
@@ -3101,6 +3286,7 @@ class PutMessage(Packet):
             partition_key: str | None = None
             delay_ms: int | None = None
             expires_ms: int | None = None
+            headers: list[Header] | None = None
             if message_tags:
                 found, at = read_tags(payload, at, message_tags, _NEW_MESSAGE_TAGS)
                 content = found.get(1)
@@ -3133,6 +3319,13 @@ class PutMessage(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     expires_ms = expires_ms_expires_ms
+                content = found.get(5)
+                if content is not None:
+                    (headers_headers_count,) = _UNPACK_U32(content)
+                    headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                    if len(content) != place:
+                        raise ValueError("size")
+                    headers = headers_headers
             (queue_ids_count,) = _UNPACK_U32(payload, at)
             queue_ids = list(_UNPACK_I64S[queue_ids_count](payload, at + 4))
             at += 4 + 8 * queue_ids_count
@@ -3151,6 +3344,7 @@ class PutMessage(Packet):
                     partition_key=partition_key,
                     delay_ms=delay_ms,
                     expires_ms=expires_ms,
+                    headers=headers,
                 ),
                 queue_ids,
             )
@@ -4866,6 +5060,7 @@ LAYOUTS = Layouts(
             },
             True,
         ),
+        "Header": Layout(Header, {"name": "string", "value": "string"}, {}, False),
         "NewMessage": Layout(
             NewMessage,
             {"priority": "u8", "receiver_id": "i64", "body": "bytes", "context": "optional<i64>"},
@@ -4874,6 +5069,7 @@ LAYOUTS = Layouts(
                 2: ("partition_key", "string"),
                 3: ("delay_ms", "i64"),
                 4: ("expires_ms", "i64"),
+                5: ("headers", "list<Header>"),
             },
             True,
         ),
@@ -4898,7 +5094,12 @@ LAYOUTS = Layouts(
                 "body": "bytes",
                 "context": "optional<i64>",
             },
-            {1: ("partition_key", "string"), 2: ("origin", "Origin"), 3: ("expires_ms", "i64")},
+            {
+                1: ("partition_key", "string"),
+                2: ("origin", "Origin"),
+                3: ("expires_ms", "i64"),
+                4: ("headers", "list<Header>"),
+            },
             True,
         ),
         "PutResult": Layout(
@@ -5006,6 +5207,7 @@ LAYOUTS = Layouts(
                 13: ("due_at", "i64"),
                 14: ("deadline", "i64"),
                 15: ("body", "bytes"),
+                16: ("headers", "list<Header>"),
             },
             True,
         ),

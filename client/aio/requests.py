@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Unpack
 
 from telesto.client import arguments
@@ -226,6 +226,7 @@ class AsyncRequests:
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> int:
         """Puts a message into a queue, as ``put`` of the queue does; returns its id once it is durable."""
         return await self._queues.of(queue).put(
@@ -237,6 +238,7 @@ class AsyncRequests:
             dedup_key=dedup_key,
             delay=delay,
             expires=expires,
+            headers=headers,
         )
 
     async def put_messages(
@@ -251,6 +253,7 @@ class AsyncRequests:
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> list[PutResult]:
         """Puts one message into several queues, in one transaction; returns a result for each, in order.
 
@@ -261,7 +264,7 @@ class AsyncRequests:
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or await handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
         )
         results = await self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):
@@ -343,17 +346,25 @@ class AsyncRequests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message | None:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return await self._queues.of(queue).request(
-            body, priority=priority, receiver_id=receiver_id, timeout=timeout
+            body, priority=priority, receiver_id=receiver_id, headers=headers, timeout=timeout
         )
 
-    async def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
+    async def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> int:
         """Puts the response to a request, by default with the request's priority; returns its id.
 
         It expires after the time that the request had left when it was handed over, and a minute more; after
         7 days if the request had no limit.
         """
-        return await self._driver.run(shared.reply_call(request, body, priority))
+        return await self._driver.run(shared.reply_call(request, body, priority, headers))

@@ -133,6 +133,7 @@ class Queue(QueueHandle):
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> int:
         """Puts a message into the queue; returns its id once it is durable.
 
@@ -148,6 +149,8 @@ class Queue(QueueHandle):
             delay: how long nobody can read it, in seconds.
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
                 (``expires``). What has expired is never handed over.
+            headers: short texts by their names, such as ``{"tenant": "north"}``: up to 64, names of up to 128
+                bytes, values of up to 1,024, 8,192 bytes in all.
 
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError. With a ``state_dir`` also
         QueueNotExistingError when the queue was made anew; the next put goes to the new one.
@@ -156,7 +159,16 @@ class Queue(QueueHandle):
         while True:
             queue_id = self.queue_id or self.find()
             call = queue_calls.PutCall(
-                queue_id, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+                queue_id,
+                body,
+                priority,
+                receiver_id,
+                context,
+                dedup_key,
+                delay,
+                expires,
+                partition_key,
+                headers,
             )
             try:
                 return self._driver.run(call)
@@ -327,6 +339,7 @@ class Queue(QueueHandle):
         *,
         priority: int = 5,
         receiver_id: int | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
     ) -> Message | None:
         """Puts a request into the queue and waits for the response; None when none came in time.
@@ -337,7 +350,7 @@ class Queue(QueueHandle):
         """
         while True:
             queue_id = self.queue_id or self.find()
-            put, read = shared.request_calls(queue_id, body, priority, receiver_id, timeout)
+            put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
             asked, response = self._driver.start(put), self._driver.start(read)
             try:
                 self._driver.wait_for(asked)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Unpack
 
 from telesto.client import arguments
@@ -225,6 +225,7 @@ class Requests:
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> int:
         """Puts a message into a queue, as ``put`` of the queue does; returns its id once it is durable."""
         return self._queues.of(queue).put(
@@ -236,6 +237,7 @@ class Requests:
             dedup_key=dedup_key,
             delay=delay,
             expires=expires,
+            headers=headers,
         )
 
     def put_messages(
@@ -250,6 +252,7 @@ class Requests:
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> list[PutResult]:
         """Puts one message into several queues, in one transaction; returns a result for each, in order.
 
@@ -260,7 +263,7 @@ class Requests:
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
         )
         results = self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):
@@ -342,17 +345,25 @@ class Requests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
     ) -> Message | None:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return self._queues.of(queue).request(
-            body, priority=priority, receiver_id=receiver_id, timeout=timeout
+            body, priority=priority, receiver_id=receiver_id, headers=headers, timeout=timeout
         )
 
-    def reply(self, request: Message, body: bytes, *, priority: int | None = None) -> int:
+    def reply(
+        self,
+        request: Message,
+        body: bytes,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> int:
         """Puts the response to a request, by default with the request's priority; returns its id.
 
         It expires after the time that the request had left when it was handed over, and a minute more; after
         7 days if the request had no limit.
         """
-        return self._driver.run(shared.reply_call(request, body, priority))
+        return self._driver.run(shared.reply_call(request, body, priority, headers))

@@ -6,7 +6,7 @@ A call knows nothing of connections and sessions; the session keeps its notes ab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -212,10 +212,11 @@ class PutCall(PutMessageCall[int]):
         delay: Duration | None = None,
         expires: Duration | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
         self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
         )
         self.queue_ids = [queue_id]
 
@@ -246,10 +247,11 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         delay: Duration | None = None,
         expires: Duration | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.queue_ids = arguments.check_each_once(queue_ids)
         self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key
+            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
         )
 
     def result(self) -> list[PutResult]:
@@ -439,7 +441,13 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         partition_key=message.partition_key,
         origin=None if message.origin is None else _origin(message.origin),
         expires_in=None if message.expires_ms is None else message.expires_ms / 1000,
+        headers={} if message.headers is None else headers_of(message.headers),
     )
+
+
+def headers_of(headers: Iterable[packets.Header]) -> dict[str, str]:
+    """Returns headers as the application sees them."""
+    return {header.name: header.value for header in headers}
 
 
 def _origin(origin: packets.Origin) -> Origin:
@@ -789,6 +797,7 @@ def record(given: packets.MessageRecord) -> MessageRecord:
         ended_at=_utc_or_none(given.ended_at),
         reason=given.reason,
         body=given.body,
+        headers=headers_of(given.headers or ()),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.client.calls.queue_calls import Call, PutManyCall, PutMessageCall
+from telesto.client.calls.queue_calls import Call, PutManyCall, PutMessageCall, headers_of
 from telesto.client.calls.state import StoredRequest
 from telesto.client.calls.topic_calls import PutToTopicCall
 from telesto.client.durable.stored_puts import call_of
@@ -66,6 +66,8 @@ def _new_message(message: packets.NewMessage) -> NewMessage:
         message.dedup_key,
         _seconds(message.delay_ms),
         _seconds(message.expires_ms),
+        message.partition_key,
+        headers_of(message.headers) if message.headers else None,
     )
 
 

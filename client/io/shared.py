@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from telesto.client import arguments
@@ -31,6 +31,7 @@ from telesto.client.session.session import Delivery, Session
 from telesto.client.url import Existing, ServiceUrl, check_existing
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, TelestoError
+from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import ClientMode
 
 ElementT = TypeVar("ElementT")
@@ -162,16 +163,29 @@ def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> Non
 
 
 def request_calls(
-    queue_id: int, body: bytes, priority: int, receiver_id: int | None, timeout: Duration | None
+    queue_id: int,
+    body: bytes,
+    priority: int,
+    receiver_id: int | None,
+    headers: Mapping[str, str] | None,
+    timeout: Duration | None,
 ) -> tuple[PutCall, ReadResponseCall]:
     """Makes the put of a request and the read of its response; the request expires when the read ends."""
     context = secrets.randbits(63)
     response = ReadResponseCall(queue_id, context, timeout)
     life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)
-    return PutCall(queue_id, body, priority, receiver_id, context, expires=life), response
+    put = PutCall(queue_id, body, priority, receiver_id, context, expires=life, headers=headers)
+    return put, response
 
 
-def reply_call(request: Message, body: bytes, priority: int | None = None, *, once: bool = False) -> PutCall:
+def reply_call(
+    request: Message,
+    body: bytes,
+    priority: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    once: bool = False,
+) -> PutCall:
     """Makes the put of a response to a request. Raises InvalidParameterError for a message that is none.
 
     ``once``: only the first response of this kind is stored, within the queue's window for keys.
@@ -191,6 +205,7 @@ def reply_call(request: Message, body: bytes, priority: int | None = None, *, on
         request.context,
         key,
         expires=min(life, arguments.LIFE_MAX),
+        headers=headers,
     )
 
 
@@ -200,7 +215,7 @@ def put_batches(
     """Makes the requests of ``put_many``, as few as the limits allow."""
     queue_id = arguments.check_id("queue_id", queue_id)
     queued = _checked(messages, lambda message: arguments.queued_message(queue_id, message))
-    batches = _batches(queued, lambda element: len(element.message.body), options)
+    batches = _batches(queued, lambda element: content_bytes(element.message), options)
     return (PutManyCall(queue_id, batch) for batch in batches)
 
 

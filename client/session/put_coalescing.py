@@ -19,10 +19,11 @@ from telesto.client.errors import ProtocolViolationError
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.errors import InternalError
+from telesto.protocol.headers import content_bytes
 
 #: Puts together are no longer than this, for large messages gain nothing by it.
 _JOINT_BYTES = 128 * 1024
-#: Bytes of a message in a request beside its body and its keys, at most.
+#: Bytes of a message in a request beside its body, its headers and its keys, at most.
 _OVERHEAD_BYTES = 64
 #: Bytes of a key, at most: 255 characters of four bytes.
 _KEY_BYTES = 1024
@@ -35,7 +36,7 @@ class JointLimits:
     Attributes:
         messages: how many.
         size: their bytes in all.
-        body: the largest body; a larger one goes alone, so that a refusal of it concerns no other.
+        body: the largest body, its headers included; a larger one goes alone, so that a refusal of it concerns no other.
     """
 
     messages: int
@@ -132,7 +133,7 @@ def join(
     if type(first) is not PutCall:
         return first
     size = _size(first)
-    if first.alone or size > limits.size or len(first.message.body) > limits.body:
+    if first.alone or size > limits.size or content_bytes(first.message) > limits.body:
         return first
     parts = [first]
     while line and len(parts) < limits.messages:
@@ -143,7 +144,7 @@ def join(
         if type(call) is not PutCall or call.queue_id != first.queue_id or call.alone:
             break
         size += _size(call)
-        if size > limits.size or len(call.message.body) > limits.body:
+        if size > limits.size or content_bytes(call.message) > limits.body:
             break
         parts.append(call)
         line.popleft()
@@ -152,7 +153,7 @@ def join(
 
 def _size(call: PutCall) -> int:
     message = call.message
-    size = len(message.body) + _OVERHEAD_BYTES
+    size = content_bytes(message) + _OVERHEAD_BYTES
     if message.dedup_key is not None:
         size += _KEY_BYTES
     if message.partition_key is not None:

@@ -15,6 +15,7 @@ from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, ha
 from telesto.middleware.scheduling.single_request import Row
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import Deliver, Delivery
 
 _DETAILS = {
@@ -185,9 +186,9 @@ def _push(consumer: Consumer, rows: Sequence[Row], leased_at: float) -> None:
     deliveries: list[Delivery] = []
     left = most
     for row in rows:
-        size = len(row["body"])
-        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"], leased_at)
         message = handed_over(row)
+        size = content_bytes(message)
+        consumer.add(LeaseKey(row["lease_id"], row["message_id"]), size, row["claim_id"], leased_at)
         wire_bytes = size + DELIVERY_BYTES
         if row["partition_key"] is not None:
             message.partition_key = row["partition_key"]

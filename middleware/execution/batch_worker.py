@@ -72,6 +72,7 @@ from telesto.middleware.scheduling.requests import (
 from telesto.middleware.scheduling.single_request import Reply
 from telesto.middleware.waiting.room import Announcer, WaitingRoom
 from telesto.protocol.errors import ErrorClass, ErrorCode
+from telesto.protocol.headers import content_bytes
 
 _log = logger("batches")
 
@@ -416,7 +417,7 @@ class PutAndClaimExecutor(BisectingExecutor):
         for request in requests:
             for queue_id, message in elements_of(request.packet):
                 messages += 1
-                size += len(message.body)
+                size += content_bytes(message)
                 if not message.delay_ms and not message.receiver_id:
                     counts[queue_id] = counts.get(queue_id, 0) + 1
             if messages >= self._messages_max or size > self._bytes_max:

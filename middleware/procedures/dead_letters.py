@@ -25,6 +25,7 @@ from telesto.middleware.scheduling.single_request import (
     numbered,
 )
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.headers import content_bytes
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import (
     DeadLetter,
@@ -66,7 +67,7 @@ def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> 
         queue_id = request.packet.queue_id
         check_error(rows[0]["error"], f"the dead letters of queue {queue_id} were not listed", queue_id)
     letters = [_letter(row) for row in rows]
-    if letters and len(letters[0].message.body) > _bounds(request, settings)[1]:
+    if letters and content_bytes(letters[0].message) > _bounds(request, settings)[1]:
         message_id = letters[0].message.message_id
         details = f"message {message_id} does not fit the frames that the client accepts"
         raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, message_id))

@@ -5,38 +5,53 @@ from __future__ import annotations
 from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, headers_of
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import OneCall, Reply, Row
+from telesto.protocol.headers import headers_bytes
 from telesto.protocol.packets import GetMessageHistoryResponse, MessageRecord, MessageState
 
-#: Bytes of a record on the wire beside its body, at most: three names and two addresses are the most of it.
+#: Bytes of a record on the wire beside its body and headers, at most: three names and two addresses are the most of it.
 _RECORD_BYTES = 512 + 3 * 4 * 255
+
+
+def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
+    """How many records, and how many bytes of the body and of headers: half of a frame each."""
+    space = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
+    records = min(settings.max_page_rows, max(1, space // (2 * _RECORD_BYTES)))
+    return records, min(settings.max_answer_bytes, max(0, space - (records + 1) * _RECORD_BYTES))
 
 
 def _statement(request: Request, settings: ServerSettings) -> calls.Statement:
     packet = request.packet
-    # Half of a frame for records, the rest for the one body.
-    space = request.pipeline.frame_bytes - ANSWER_OVERHEAD_BYTES
-    records = min(settings.max_page_rows, max(1, space // (2 * _RECORD_BYTES)))
-    body_bytes = min(settings.max_answer_bytes, max(0, space - (records + 1) * _RECORD_BYTES))
+    records, content_bytes = _bounds(request, settings)
     return calls.get_message_history(
         wanted_id=packet.message_id,
         in_queue=packet.queue_id or 0,
         asking_client=request.pipeline.client.client_id,
         max_records=records,
-        max_bytes=body_bytes,
+        max_bytes=content_bytes,
         max_probes=settings.max_history_probes,
     )
 
 
-def _reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+def _reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
     message_id, first = request.packet.message_id, rows[0]
     details = f"nothing is known of message {message_id}"
     if not first["complete"]:
         details += ", but it may wait where it was not looked for; name its queue"
     check_error(first["error"], details, message_id)
-    return Reply(GetMessageHistoryResponse([_record(row) for row in rows]))
+    records = [_record(row) for row in rows]
+    # The latest first, if not all of it fits.
+    _, left = _bounds(request, settings)
+    for record in reversed(records):
+        if headers_bytes(record.headers) > left:
+            record.headers = None
+        left -= headers_bytes(record.headers)
+        if record.body is not None and len(record.body) > left:
+            record.body = None
+        left -= len(record.body or b"")
+    return Reply(GetMessageHistoryResponse(records))
 
 
 def _record(row: Row) -> MessageRecord:
@@ -67,6 +82,7 @@ def _record(row: Row) -> MessageRecord:
         due_at=row["due_at"],
         deadline=row["deadline"],
         body=row["body"],
+        headers=headers_of(row["headers"]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.peers import Peers
+from telesto.middleware.scheduling.message_rows import headers_column
 from telesto.middleware.scheduling.requests import Mark, Request, Results, SmallAnswers, confirmed_of
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
@@ -47,6 +48,7 @@ class PutGroup(SmallAnswers):
         contexts: list[int | None] = []
         bodies: list[bytes] = []
         keys: list[str | None] = []
+        headers: list[str | None] = []
         delays: list[int | None] = []
         lives: list[int | None] = []
         partitions: list[str | None] = []
@@ -70,6 +72,7 @@ class PutGroup(SmallAnswers):
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
                     partitions.append(message.partition_key)
+                    headers.append(message.headers and headers_column(message.headers))
             else:
                 for element in packet.messages:
                     message = element.message
@@ -83,6 +86,7 @@ class PutGroup(SmallAnswers):
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
                     partitions.append(message.partition_key)
+                    headers.append(message.headers and headers_column(message.headers))
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]
@@ -103,6 +107,7 @@ class PutGroup(SmallAnswers):
             delays_ms=_unless_all_none(delays),
             lives_ms=_unless_all_none(lives),
             partition_keys=_unless_all_none(partitions),
+            headers=_unless_all_none(headers),
             middleware_id=self._peers.middleware_id,
         )
 

@@ -15,6 +15,7 @@ from telesto.middleware.scheduling.message_rows import (
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import OneCall, Reply, Row, numbered
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import (
     CreateQueueResponse,
     GetActiveQueuesResponse,
@@ -153,7 +154,7 @@ def _browse_reply(request: Request, rows: list[Row], settings: ServerSettings) -
     check_error(rows[0]["error"], f"queue {queue_id} cannot be browsed", queue_id)
     messages = [message_of(row) for row in rows]
     first = messages[0]
-    if len(first.body) > _browse_bounds(request, settings)[1]:
+    if content_bytes(first) > _browse_bounds(request, settings)[1]:
         details = f"message {first.message_id} does not fit the frames that the client accepts"
         raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details, first.message_id))
     return Reply(GetMessagesResponse(messages, True))

@@ -12,6 +12,7 @@ from telesto.middleware.procedures.reads import AnswerShares
 from telesto.middleware.scheduling.message_rows import (
     ANSWER_OVERHEAD_BYTES,
     MESSAGE_OVERHEAD_BYTES,
+    headers_of,
     origin_of,
 )
 from telesto.middleware.scheduling.requests import (
@@ -208,6 +209,7 @@ def _message(row: Any) -> Message:
         redelivered,
         context,
         body,
+        headers,
         origin,
         expires_ms,
     ) = row[_MESSAGE_AT:]
@@ -224,6 +226,8 @@ def _message(row: Any) -> Message:
         context,
         expires_ms=expires_ms,
     )
+    if headers is not None:
+        message.headers = headers_of(headers)
     if origin is not None:
         message.origin = origin_of(origin)
     return message

@@ -10,6 +10,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import MESSAGE_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.requests import Client
 from telesto.middleware.scheduling.single_request import Call, Row
+from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import ElementResult, HandOver, HandOverRef, OperationRef, OperationResult
 
 #: Bytes of an operation, of one of its results, and of a hand-over beside its body, at most.
@@ -112,7 +113,8 @@ async def _add_hand_overs(
     _check_session(rows)
     page.more = bool(rows)
     for row in rows:
-        size = _HAND_OVER_BYTES + len(row["body"])
+        message = handed_over(row)
+        size = _HAND_OVER_BYTES + content_bytes(message)
         too_large = size > frame_bytes - LIST_BYTES
         space -= _REFERENCE_BYTES if too_large else size
         if space < 0:
@@ -120,7 +122,7 @@ async def _add_hand_overs(
         if too_large:
             page.too_large.append(HandOverRef(row["session"], row["number"], row["message_id"]))
         else:
-            page.hand_overs.append(HandOver(row["session"], row["number"], handed_over(row)))
+            page.hand_overs.append(HandOver(row["session"], row["number"], message))
 
 
 def _operation(row: Row) -> OperationResult:

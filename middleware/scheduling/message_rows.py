@@ -7,9 +7,9 @@ from typing import Any
 
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Request
-from telesto.protocol.packets import Message, Origin
+from telesto.protocol.packets import Header, Message, Origin
 
-#: Bytes of a message on the wire beside its body and its partition's key, at most.
+#: Bytes of a message on the wire beside its body, its headers and its partition's key, at most.
 MESSAGE_OVERHEAD_BYTES = 128
 #: Bytes of an answer beside its messages, at most.
 ANSWER_OVERHEAD_BYTES = 64
@@ -29,6 +29,7 @@ def message_of(row: Any) -> Message:
         body=row["body"],
         context=row["context"],
         origin=origin_of(row["origin"]),
+        headers=headers_of(row["headers"]),
     )
 
 
@@ -45,6 +46,20 @@ def origin_of(stored: str | None) -> Origin | None:
         return None
     origin = json.loads(stored)
     return Origin(**{**origin, "attempt": min(origin["attempt"], 0xFFFF)})
+
+
+def headers_of(stored: str | None) -> list[Header] | None:
+    """Makes headers from what the column holds."""
+    if stored is None:
+        return None
+    return [Header(name, value) for name, value in json.loads(stored).items()]
+
+
+def headers_column(headers: list[Header] | None) -> str | None:
+    """Makes what the column holds from headers."""
+    if not headers:
+        return None
+    return json.dumps({header.name: header.value for header in headers})
 
 
 def page_rows(request: Request, settings: ServerSettings, row_bytes: int) -> int:

@@ -10,6 +10,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, MessageTooLargeError
+from telesto.protocol.headers import content_bytes, headers_problem
 from telesto.protocol.names import (
     NAME_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -294,10 +295,12 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         _check_within("delay_ms", message.delay_ms, 0, _TEN_YEARS_MS)
     if message.expires_ms is not None:
         _check_within("expires_ms", message.expires_ms, 1, _TEN_YEARS_MS)
-    if len(message.body) > settings.max_body_bytes:
-        raise MessageTooLargeError(
-            f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"
-        )
+    if message.headers is not None and (problem := headers_problem(message.headers)):
+        raise InvalidParameterError(f"headers: {problem}")
+    size = content_bytes(message)
+    if size > settings.max_body_bytes:
+        what = "body and headers" if message.headers else "body"
+        raise MessageTooLargeError(f"{what}: {size} bytes, but at most {settings.max_body_bytes} are allowed")
 
 
 def _check_numbers(field: str, numbers: Sequence[int], settings: ServerSettings, most: int = _ID_MAX) -> None:

@@ -30,19 +30,20 @@ BEGIN
         RETURNING pick.request, pick.lease_id, message.*
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
-                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body,
+                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body, headers,
                                     expires_at, claim_id, partition_key, history, put_through, handed_over_at,
                                     handed_over_through, origin, failed_by)
         SELECT consumer_ids[claimed.request], claimed.lease_id, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], 0, claimed.sender_id, claimed.context, claimed.time_of_arrival, deadline,
-               claimed.attempt + 1, claimed.priority, claimed.redelivered, claimed.body, claimed.expires_at, claim,
+               claimed.attempt + 1, claimed.priority, claimed.redelivered, claimed.body, claimed.headers,
+               claimed.expires_at, claim,
                claimed.partition_key, claimed.history, claimed.put_through, moment, middleware_ids[claimed.request],
                claimed.origin, claimed.failed_by
         FROM claimed
     )
     SELECT 'message', claimed.request, NULL::smallint, NULL::bigint, claimed.lease_id, claimed.message_id, claimed.queue_id,
            claimed.sender_id, 0::bigint, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body, claim, claimed.partition_key,
+           claimed.redelivered, claimed.context, claimed.body, claimed.headers, claim, claimed.partition_key,
            claimed.origin, telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END

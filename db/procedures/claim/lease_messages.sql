@@ -27,19 +27,21 @@ BEGIN
         RETURNING pick.request, message.*
     ), leased AS (
         INSERT INTO telesto.leases (consumer_id, lease_id, message_id, queue_id, client_id, receiver_id, sender_id,
-                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body, expires_at,
+                                    context, time_of_arrival, deadline, attempt, priority, redelivered, body,
+                                    headers, expires_at,
                                     claim_id, history, put_through, handed_over_at, handed_over_through,
                                     origin, failed_by)
         SELECT consumer_ids[claimed.request], given_lease, claimed.message_id, claimed.queue_id,
                client_ids[claimed.request], claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, deadline, claimed.attempt + 1, claimed.priority, claimed.redelivered,
-               claimed.body, claimed.expires_at, given_lease, claimed.history, claimed.put_through, moment,
+               claimed.body, claimed.headers, claimed.expires_at, given_lease, claimed.history, claimed.put_through,
+               moment,
                middleware_ids[claimed.request], claimed.origin, claimed.failed_by
         FROM claimed
     )
     SELECT 'message', claimed.request, NULL::smallint, NULL::bigint, given_lease, claimed.message_id, claimed.queue_id, claimed.sender_id,
            claimed.receiver_id, claimed.priority, claimed.time_of_arrival, claimed.attempt + 1,
-           claimed.redelivered, claimed.context, claimed.body, given_lease, NULL::text,
+           claimed.redelivered, claimed.context, claimed.body, claimed.headers, given_lease, NULL::text,
            claimed.origin, telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END

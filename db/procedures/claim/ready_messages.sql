@@ -27,7 +27,8 @@ BEGIN
     FROM (SELECT message.*
           FROM generate_series(10, 1, -1) AS level (priority)
           CROSS JOIN LATERAL (SELECT message.ctid, message.priority, message.message_id,
-                                     octet_length(message.body) AS bytes, message.failed_by
+                                     octet_length(message.body)
+                                     + coalesce(telesto.headers_bytes(message.headers), 0) AS bytes, message.failed_by
                               FROM telesto.messages AS message
                               WHERE message.queue_id = from_queue
                                 AND message.receiver_id = for_receiver

@@ -25,7 +25,7 @@ BEGIN
     RETURN QUERY
     SELECT 'message', wanted.i, NULL::smallint, NULL::bigint, lease.lease_id, lease.message_id, lease.queue_id, lease.sender_id,
            lease.receiver_id, lease.priority, lease.time_of_arrival, lease.attempt, lease.redelivered,
-           lease.context, lease.body, lease.claim_id, lease.partition_key, lease.origin,
+           lease.context, lease.body, lease.headers, lease.claim_id, lease.partition_key, lease.origin,
            telesto.life_left(lease.expires_at, clock_timestamp())
     FROM (SELECT unnest(consumer_ids) AS consumer_id, unnest(seen_claims) AS seen_claim,
                  generate_series(1, cardinality(consumer_ids)) AS i) AS wanted

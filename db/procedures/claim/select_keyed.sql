@@ -73,7 +73,8 @@ BEGIN
                 FROM (SELECT entry.i AS entry, message.*, row_number() OVER (PARTITION BY entry.i) AS depth
                       FROM generate_series(1, cardinality(entries.rows)) AS entry (i)
                       CROSS JOIN LATERAL (SELECT message.ctid AS message_row, message.message_id, message.due_at,
-                                                 message.failed_by, octet_length(message.body) AS bytes
+                                                 message.failed_by, octet_length(message.body)
+                                                 + coalesce(telesto.headers_bytes(message.headers), 0) AS bytes
                                           FROM telesto.keyed_messages AS message
                                           WHERE message.queue_id = state.queue_id
                                             AND message.sender_id = entries.senders[entry.i]

@@ -20,6 +20,7 @@ RETURNS TABLE (
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
     body bytea,                   -- the content
+    headers jsonb,                -- its headers, an object of texts; NULL without
     reason text,                  -- why it is dead
     died_at timestamptz,          -- since when
     client_id bigint,             -- who had it last; 0 for nobody
@@ -40,9 +41,12 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT NULL::smallint, page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
-           page.attempt, page.redelivered, page.context, page.body, page.reason, page.died_at, page.client_id,
+           page.attempt, page.redelivered, page.context, page.body, page.headers, page.reason, page.died_at,
+           page.client_id,
            page.partition_key, page.origin
-    FROM (SELECT letter.*, row_number() OVER position AS i, sum(octet_length(letter.body)) OVER position AS bytes
+    FROM (SELECT letter.*, row_number() OVER position AS i,
+                 sum(octet_length(letter.body) + coalesce(telesto.headers_bytes(letter.headers), 0))
+                 OVER position AS bytes
           FROM (SELECT letter.* FROM telesto.dead_letters AS letter
                 WHERE letter.queue_id = from_queue AND letter.message_id > after_message_id
                 ORDER BY letter.message_id

@@ -68,18 +68,20 @@ BEGIN
         DELETE FROM telesto.dead_letters AS letter WHERE letter.ctid = ANY (letter_rows) RETURNING letter.*
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, history, put_through, origin)
+                                      time_of_arrival, attempt, redelivered, body, headers, history, put_through,
+                                      origin)
         SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
-               removed.context, removed.time_of_arrival, 0, true, removed.body,
+               removed.context, removed.time_of_arrival, 0, true, removed.body, removed.headers,
                removed.history, removed.put_through, removed.origin
         FROM removed
         WHERE removed.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
-                                            attempt, priority, redelivered, body, history, put_through,
+                                            attempt, priority, redelivered, body, headers, history, put_through,
                                             origin)
         SELECT removed.queue_id, removed.sender_id, removed.partition_key, removed.message_id, removed.context,
-               removed.time_of_arrival, 0, removed.priority, true, removed.body, removed.history, removed.put_through,
+               removed.time_of_arrival, 0, removed.priority, true, removed.body, removed.headers, removed.history,
+               removed.put_through,
                removed.origin
         FROM removed
         WHERE removed.partition_key IS NOT NULL

@@ -102,18 +102,20 @@ BEGIN
         FROM removed
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
+                                      time_of_arrival, attempt, redelivered, body, headers, expires_at, history,
+                                      put_through,
                                       origin)
         SELECT new.target, new.receiver_id, new.priority, new.new_id, new.sender_id, new.context, arrived, 0,
-               new.redelivered, new.body, new.expires_at, new.kept, new.put_through, new.from_where
+               new.redelivered, new.body, new.headers, new.expires_at, new.kept, new.put_through, new.from_where
         FROM new
         WHERE new.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
-                                            expires_at, attempt, priority, redelivered, body, history, put_through,
+                                            expires_at, attempt, priority, redelivered, body, headers, history,
+                                            put_through,
                                             origin)
         SELECT new.target, new.sender_id, new.partition_key, new.new_id, new.context, arrived, new.expires_at, 0,
-               new.priority, new.redelivered, new.body, new.kept, new.put_through, new.from_where
+               new.priority, new.redelivered, new.body, new.headers, new.kept, new.put_through, new.from_where
         FROM new
         WHERE new.partition_key IS NOT NULL
     ), reached AS (

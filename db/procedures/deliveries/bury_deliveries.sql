@@ -29,22 +29,24 @@ BEGIN
     ), noted AS (
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, session,
                                      number, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
-                                     put_through, handed_over_through, attempt, priority, redelivered, reason, body)
+                                     put_through, handed_over_through, attempt, priority, redelivered, reason, body,
+                                     headers)
         SELECT buried.message_id, buried.queue_id, buried.sender_id, buried.receiver_id, buried.context,
                buried.client_id, buried.session, buried.number, buried.time_of_arrival, buried.handed_over_at,
                moment, telesto.history_day(days, today, buried.history), 'dead', buried.put_through,
                buried.handed_over_through, buried.attempt, buried.priority, buried.redelivered,
-               'unconfirmed', CASE WHEN buried.history < 0 THEN buried.body END
+               'unconfirmed', CASE WHEN buried.history < 0 THEN buried.body END, buried.headers
         FROM buried
         WHERE buried.history <> 0
     )
     INSERT INTO telesto.dead_letters AS letter (queue_id, message_id, receiver_id, sender_id, context, client_id,
                                                 session, number, time_of_arrival, handed_over_at, attempt,
-                                                priority, redelivered, reason, body, history, put_through,
+                                                priority, redelivered, reason, body, headers, history, put_through,
                                                 handed_over_through, origin)
     SELECT buried.queue_id, buried.message_id, buried.receiver_id, buried.sender_id, buried.context,
            buried.client_id, buried.session, buried.number, buried.time_of_arrival, buried.handed_over_at,
-           buried.attempt, buried.priority, buried.redelivered, 'unconfirmed', buried.body, buried.history,
+           buried.attempt, buried.priority, buried.redelivered, 'unconfirmed', buried.body, buried.headers,
+           buried.history,
            buried.put_through, buried.handed_over_through, buried.origin
     FROM buried;
     GET DIAGNOSTICS moved = ROW_COUNT;

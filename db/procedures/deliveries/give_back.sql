@@ -70,12 +70,13 @@ BEGIN
     ), noted AS (
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, session,
                                      number, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
-                                     put_through, handed_over_through, attempt, priority, redelivered, body)
+                                     put_through, handed_over_through, attempt, priority, redelivered, body, headers)
         SELECT removed.message_id, removed.queue_id, removed.sender_id, removed.receiver_id, removed.context,
                removed.client_id, removed.session, removed.number, removed.time_of_arrival, removed.handed_over_at,
                moment, telesto.history_day(days, today, removed.history), gone.ending, removed.put_through,
                removed.handed_over_through, removed.attempt, removed.priority, removed.redelivered,
-               CASE WHEN removed.history < 0 AND gone.ending = 'deleted' THEN removed.body END
+               CASE WHEN removed.history < 0 AND gone.ending = 'deleted' THEN removed.body END,
+               CASE WHEN gone.ending = 'deleted' THEN removed.headers END
         FROM removed
         CROSS JOIN LATERAL (
             SELECT CASE WHEN state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NULL
@@ -83,10 +84,12 @@ BEGIN
         WHERE removed.history <> 0
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
+                                      time_of_arrival, attempt, redelivered, body, headers, expires_at, history,
+                                      put_through,
                                       origin)
         SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
-               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.expires_at,
+               removed.context, removed.time_of_arrival, removed.attempt, true, removed.body, removed.headers,
+               removed.expires_at,
                removed.history, removed.put_through, removed.origin
         FROM removed
         WHERE state_rows[telesto.sorted_index(removed.queue_id, queues)] IS NOT NULL

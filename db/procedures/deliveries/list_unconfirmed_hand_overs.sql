@@ -25,6 +25,7 @@ RETURNS TABLE (
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
     body bytea,                   -- the content
+    headers jsonb,                -- its headers, an object of texts; NULL without
     origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
     expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 )
@@ -40,9 +41,10 @@ BEGIN
     RETURN QUERY
     SELECT NULL::smallint, page.session, page.number, page.message_id, page.queue_id, page.sender_id,
            page.receiver_id, page.priority, page.time_of_arrival, page.attempt, page.redelivered, page.context,
-           page.body, page.origin, telesto.life_left(page.expires_at, clock_timestamp())
+           page.body, page.headers, page.origin, telesto.life_left(page.expires_at, clock_timestamp())
     FROM (SELECT delivery.*, row_number() OVER position AS i,
-                 sum(octet_length(delivery.body)) OVER position AS bytes
+                 sum(octet_length(delivery.body) + coalesce(telesto.headers_bytes(delivery.headers), 0))
+                 OVER position AS bytes
           FROM (SELECT delivery.* FROM telesto.deliveries AS delivery
                 WHERE delivery.client_id = of_client
                   AND (delivery.session, delivery.number, delivery.message_id)

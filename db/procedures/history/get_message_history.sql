@@ -6,9 +6,9 @@
 CREATE OR REPLACE FUNCTION telesto.get_message_history(
     wanted_id bigint,      -- the message
     in_queue bigint,       -- only in this queue; 0 for all
-    asking_client bigint,  -- who asks: a body that is for another client alone is not shown, unless it is the sender's
+    asking_client bigint,  -- who asks: what is for another client alone is not shown, unless it is the sender's
     max_records int,       -- of how it ended at most this many, the latest
-    max_bytes int,         -- no body longer than that
+    max_bytes int,         -- no body longer than that, its headers included
     max_probes int         -- at most this many look-ups among what waits
 )
 RETURNS TABLE (
@@ -40,7 +40,8 @@ RETURNS TABLE (
     deadline timestamptz,         -- until when a consumer has it, if it is leased
     ended_at timestamptz,         -- when that ended or it died; NULL for where it is now
     reason text,                  -- why it came back from a consumer, or died
-    body bytea                    -- the content, in the last row that has it
+    body bytea,                   -- the content, in the last row that has it
+    headers jsonb                 -- the headers, in the last row that has them
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
@@ -61,9 +62,13 @@ BEGIN
            putting.address, record.attempt, record.redelivered, record.client_id, reader.name, record.session,
            record.number, record.consumer_id, record.handed_over_at, record.handed_over_through, taking.address,
            record.due_at, record.deadline, record.ended_at, record.reason,
-           CASE WHEN record.has_body AND record.body_place = 1 AND octet_length(record.body) <= max_bytes
+           CASE WHEN record.has_body AND record.body_place = 1
+                     AND octet_length(record.body) + coalesce(telesto.headers_bytes(record.headers), 0) <= max_bytes
                      AND (record.receiver_id = 0 OR asking_client IN (record.receiver_id, record.sender_id))
-                THEN record.body END
+                THEN record.body END,
+           CASE WHEN record.headers_place = 1 AND telesto.headers_bytes(record.headers) <= max_bytes
+                     AND (record.receiver_id = 0 OR asking_client IN (record.receiver_id, record.sender_id))
+                THEN record.headers END
     FROM ((SELECT history.ending::text AS state, history.queue_id, history.sender_id, history.receiver_id,
                   history.priority, history.context, history.time_of_arrival, history.put_through, history.attempt,
                   history.redelivered, history.client_id, history.session, history.number, history.consumer_id,
@@ -71,7 +76,9 @@ BEGIN
                   NULL::timestamptz AS deadline, history.ended_at, history.reason, history.body,
                   history.body IS NOT NULL AS has_body,
                   row_number() OVER (PARTITION BY history.body IS NOT NULL ORDER BY history.ended_at DESC)
-                  AS body_place
+                  AS body_place, history.headers,
+                  row_number() OVER (PARTITION BY history.headers IS NOT NULL ORDER BY history.ended_at DESC)
+                  AS headers_place
            FROM telesto.history AS history
            WHERE history.message_id = wanted_id
            ORDER BY history.ended_at DESC
@@ -82,40 +89,42 @@ BEGIN
                  nullif(letter.client_id, 0), nullif(letter.session, 0),
                  CASE WHEN letter.session <> 0 THEN letter.number END, NULL,
                  CASE WHEN letter.client_id <> 0 THEN letter.handed_over_at END, letter.handed_over_through, NULL,
-                 NULL, letter.died_at, letter.reason, NULL, false, 0
+                 NULL, letter.died_at, letter.reason, NULL, false, 0, letter.headers, 1
           WHERE letter.message_id IS NOT NULL
           UNION ALL
           SELECT 'handed_over', delivery.queue_id, delivery.sender_id, delivery.receiver_id, delivery.priority,
                  delivery.context, delivery.time_of_arrival, delivery.put_through, delivery.attempt,
                  delivery.redelivered, delivery.client_id, delivery.session, delivery.number, NULL,
-                 delivery.handed_over_at, delivery.handed_over_through, NULL, NULL, NULL, NULL, NULL, false, 0
+                 delivery.handed_over_at, delivery.handed_over_through, NULL, NULL, NULL, NULL, NULL, false, 0,
+                 delivery.headers, 1
           FROM telesto.deliveries AS delivery
           WHERE delivery.message_id = wanted_id
           UNION ALL
           SELECT 'leased', lease.queue_id, lease.sender_id, lease.receiver_id, lease.priority, lease.context,
                  lease.time_of_arrival, lease.put_through, lease.attempt, lease.redelivered, lease.client_id, NULL,
                  lease.lease_id, lease.consumer_id, lease.handed_over_at, lease.handed_over_through, NULL,
-                 lease.deadline, NULL, NULL, NULL, false, 0
+                 lease.deadline, NULL, NULL, NULL, false, 0, lease.headers, 1
           FROM telesto.leases AS lease
           WHERE lease.message_id = wanted_id
           UNION ALL
           SELECT 'ready', message.queue_id, message.sender_id, message.receiver_id, message.priority,
                  message.context, message.time_of_arrival, message.put_through, message.attempt,
-                 message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, 0
+                 message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, 0,
+                 message.headers, 1
           FROM telesto.messages AS message
           WHERE found_in = 'messages' AND message.ctid = waiting
           UNION ALL
           SELECT 'delayed', message.queue_id, message.sender_id, message.receiver_id, message.priority,
                  message.context, message.time_of_arrival, message.put_through, message.attempt,
                  message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL, message.due_at, NULL, NULL, NULL, NULL,
-                 false, 0
+                 false, 0, message.headers, 1
           FROM telesto.delayed_messages AS message
           WHERE found_in = 'delayed_messages' AND message.ctid = waiting
           UNION ALL
           SELECT CASE WHEN message.due_at > clock_timestamp() THEN 'delayed' ELSE 'ready' END, message.queue_id,
                  message.sender_id, 0, message.priority, message.context, message.time_of_arrival,
                  message.put_through, message.attempt, message.redelivered, NULL, NULL, NULL, NULL, NULL, NULL,
-                 message.due_at, NULL, NULL, NULL, NULL, false, 0
+                 message.due_at, NULL, NULL, NULL, NULL, false, 0, message.headers, 1
           FROM telesto.keyed_messages AS message
           WHERE found_in = 'keyed_messages' AND message.ctid = waiting) AS record
     LEFT JOIN LATERAL (SELECT queue.name FROM telesto.queues AS queue

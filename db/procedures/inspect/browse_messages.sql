@@ -20,6 +20,7 @@ RETURNS TABLE (
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
     body bytea,                   -- the content
+    headers jsonb,                -- its headers, an object of texts; NULL without
     origin jsonb                  -- of a dead letter that was moved here: where and how it died; NULL without
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -49,10 +50,11 @@ BEGIN
 
     RETURN QUERY
     SELECT NULL::smallint, page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority,
-           page.time_of_arrival, page.attempt, page.redelivered, page.context, page.body,
+           page.time_of_arrival, page.attempt, page.redelivered, page.context, page.body, page.headers,
            page.origin
     FROM (SELECT message.*, row_number() OVER position AS i,
-                 sum(octet_length(message.body)) OVER position AS bytes
+                 sum(octet_length(message.body) + coalesce(telesto.headers_bytes(message.headers), 0))
+                 OVER position AS bytes
           FROM (SELECT message.*
                 FROM (SELECT 0 AS receiver_id, generate_series(1, 10) AS priority, unnest(common_lower) AS lower
                       UNION ALL

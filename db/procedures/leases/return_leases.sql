@@ -131,57 +131,63 @@ BEGIN
     ), noted AS (
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, number,
                                      consumer_id, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
-                                     put_through, handed_over_through, attempt, priority, redelivered, reason, body)
+                                     put_through, handed_over_through, attempt, priority, redelivered, reason, body,
+                                     headers)
         SELECT judged.message_id, judged.queue_id, judged.sender_id, judged.receiver_id, judged.context,
                judged.client_id, judged.lease_id, judged.consumer_id, judged.time_of_arrival,
                judged.handed_over_at, moment, telesto.history_day(days, today, judged.history),
                judged.ending::telesto.ending, judged.put_through, judged.handed_over_through, judged.attempt,
                judged.priority, judged.redelivered,
                CASE WHEN judged.failed THEN return_leases.reason ELSE 'given back' END,
-               CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END
+               CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END,
+               CASE WHEN judged.ending <> 'returned' THEN judged.headers END
         FROM judged
         WHERE judged.history <> 0 AND return_leases.reason IS NOT NULL
     ), buried AS (
         INSERT INTO telesto.dead_letters (queue_id, message_id, receiver_id, sender_id, context, client_id, session,
                                           number, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                          reason, body, partition_key, history, put_through, handed_over_through,
+                                          reason, body, headers, partition_key, history, put_through,
+                                          handed_over_through,
                                           origin)
         SELECT judged.queue_id, judged.message_id, judged.receiver_id, judged.sender_id, judged.context,
                judged.client_id, 0, judged.lease_id, judged.time_of_arrival, judged.handed_over_at, judged.attempt,
-               judged.priority, true, return_leases.reason, judged.body, judged.partition_key, judged.history,
+               judged.priority, true, return_leases.reason, judged.body, judged.headers, judged.partition_key,
+               judged.history,
                judged.put_through, judged.handed_over_through, judged.origin
         FROM judged
         WHERE judged.ending = 'dead'
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at, history, put_through,
+                                      time_of_arrival, attempt, redelivered, body, headers, expires_at, history,
+                                      put_through,
                                       origin, failed_by, kept_until)
         SELECT waiting.queue_id, waiting.receiver_id, waiting.priority, waiting.message_id, waiting.sender_id,
                waiting.context, waiting.time_of_arrival, waiting.attempts, waiting.marked, waiting.body,
+               waiting.headers,
                waiting.expires_at, waiting.history, waiting.put_through, waiting.origin, waiting.shunned_id,
                waiting.kept_until
         FROM waiting
         WHERE waiting.wait_ms = 0 AND waiting.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
-                                            due_at, expires_at, attempt, priority, redelivered, body, history,
+                                            due_at, expires_at, attempt, priority, redelivered, body, headers, history,
                                             put_through, origin, failed_by)
         SELECT waiting.queue_id, waiting.sender_id, waiting.partition_key, waiting.message_id, waiting.context,
                waiting.time_of_arrival,
                CASE WHEN waiting.wait_ms > 0
                     THEN least(moment + make_interval(secs => waiting.wait_ms / 1000.0), waiting.expires_at) END,
-               waiting.expires_at, waiting.attempts, waiting.priority, waiting.marked, waiting.body,
+               waiting.expires_at, waiting.attempts, waiting.priority, waiting.marked, waiting.body, waiting.headers,
                waiting.history, waiting.put_through, waiting.origin, waiting.shunned_id
         FROM waiting
         WHERE waiting.partition_key IS NOT NULL
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body, headers,
                                               history, put_through, origin, failed_by, kept_until)
         SELECT waiting.queue_id, waiting.receiver_id, waiting.priority, waiting.message_id, waiting.sender_id,
                waiting.context, waiting.time_of_arrival,
                least(moment + make_interval(secs => waiting.wait_ms / 1000.0), waiting.expires_at),
-               waiting.expires_at, waiting.attempts, waiting.marked, waiting.body, waiting.history,
+               waiting.expires_at, waiting.attempts, waiting.marked, waiting.body, waiting.headers, waiting.history,
                waiting.put_through, waiting.origin, waiting.shunned_id, waiting.kept_until
         FROM waiting
         WHERE waiting.wait_ms > 0 AND waiting.partition_key IS NULL

@@ -50,10 +50,11 @@ BEGIN
             RETURNING message.*
         ), placed AS (
             INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                          time_of_arrival, attempt, redelivered, body, expires_at, history,
+                                          time_of_arrival, attempt, redelivered, body, headers, expires_at, history,
                                           put_through, origin, failed_by, kept_until)
             SELECT removed.queue_id, removed.receiver_id, removed.priority, removed.message_id, removed.sender_id,
                    removed.context, removed.time_of_arrival, removed.attempt, removed.redelivered, removed.body,
+                   removed.headers,
                    removed.expires_at, removed.history, removed.put_through, removed.origin, removed.failed_by,
                    removed.kept_until
             FROM removed

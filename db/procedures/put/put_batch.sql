@@ -32,6 +32,8 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     partition_keys text[] DEFAULT NULL,  -- per element: the key of its partition; NULL for an element, or for all,
                                          -- without
     middleware_id int DEFAULT NULL,      -- through which middleware; NULL for none
+    headers jsonb[] DEFAULT NULL,        -- per element: its headers, an object of texts; NULL for an element, or for
+                                         -- all, without
     OUT errors smallint[],               -- NULL when all elements are done, else per element: NULL when done, BUSY (not
                                          -- executed, try again), CLIENT_NOT_EXISTING, QUEUE_NOT_EXISTING,
                                          -- SESSION_FENCED, QUEUE_FULL or NUMBER_REPEATED
@@ -154,36 +156,41 @@ BEGIN
         expiries := telesto.expiries_of(queue_ids, lives_ms, queues, queue_lives, arrived);
     END IF;
     INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                  time_of_arrival, attempt, redelivered, body, expires_at, history, put_through)
+                                  time_of_arrival, attempt, redelivered, body, headers, expires_at, history,
+                                  put_through)
     SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
-           client_ids[element.request], element.context, arrived, 0, false, element.body, element.expires_at,
+           client_ids[element.request], element.context, arrived, 0, false, element.body, element.headers,
+           element.expires_at,
            CASE WHEN cardinality(queues) = 1 THEN histories[1]
                 ELSE histories[telesto.sorted_index(element.queue_id, queues)] END,
            middleware_id
     FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                  unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                  unnest(element_requests) AS request, unnest(contexts) AS context,
-                 unnest(bodies) AS body, unnest(expiries) AS expires_at, unnest(hidden_elements) AS hidden)
+                 unnest(bodies) AS body, unnest(headers) AS headers,
+                 unnest(expiries) AS expires_at, unnest(hidden_elements) AS hidden)
          AS element
     WHERE element.message_id > 0 AND element.hidden IS NULL;
     IF delays_ms IS NOT NULL THEN
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body, headers,
                                               history, put_through)
         SELECT element.queue_id, element.receiver_id, element.priority, element.message_id,
                client_ids[element.request], element.context, arrived,
                least(arrived + make_interval(secs => element.delay_ms / 1000.0), element.expires_at),
-               element.expires_at, 0, false, element.body, histories[telesto.sorted_index(element.queue_id, queues)],
+               element.expires_at, 0, false, element.body, element.headers,
+               histories[telesto.sorted_index(element.queue_id, queues)],
                middleware_id
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(receiver_ids) AS receiver_id,
                      unnest(priorities) AS priority, unnest(message_ids) AS message_id,
                      unnest(element_requests) AS request, unnest(contexts) AS context,
-                     unnest(bodies) AS body, unnest(expiries) AS expires_at,
+                     unnest(bodies) AS body, unnest(headers) AS headers, unnest(expiries) AS expires_at,
                      unnest(delays_ms) AS delay_ms, unnest(partition_keys) AS partition_key) AS element
         WHERE element.message_id > 0 AND element.delay_ms IS NOT NULL AND element.partition_key IS NULL;
     END IF;
     IF partition_keys IS NOT NULL THEN
-        PERFORM telesto.put_keyed(client_ids, element_requests, queue_ids, priorities, contexts, bodies, message_ids,
+        PERFORM telesto.put_keyed(client_ids, element_requests, queue_ids, priorities, contexts, bodies, headers,
+                                  message_ids,
                                   partition_keys, delays_ms, expiries, arrived,
                                   ARRAY(SELECT histories[telesto.sorted_index(queue_ids[i], queues)]
                                         FROM generate_series(1, cardinality(queue_ids)) AS i),

@@ -9,6 +9,7 @@ CREATE OR REPLACE FUNCTION telesto.put_keyed(
     priorities smallint[],   -- per message: 1 to 10
     contexts bigint[],       -- per message: connects request and response; NULL without
     bodies bytea[],          -- per message: the content
+    headers jsonb[],         -- per message: its headers; NULL for a message, or for all, without
     message_ids bigint[],    -- per message: its id; 0 or below for one that is not put
     keys text[],             -- per message: the key of its partition; NULL without
     delays_ms bigint[],      -- per message: how long nobody gets it, in milliseconds; NULL for a message, or for all
@@ -25,15 +26,16 @@ BEGIN
     WITH put AS (
         INSERT INTO telesto.keyed_messages AS message (queue_id, sender_id, partition_key, message_id, context,
                                                        time_of_arrival, due_at, expires_at, attempt, priority,
-                                                       redelivered, body, history, put_through)
+                                                       redelivered, body, headers, history, put_through)
         SELECT element.queue_id, sender_ids[coalesce(element.request, element.i)], element.partition_key,
                element.message_id, element.context, arrived,
                least(arrived + make_interval(secs => element.delay_ms / 1000.0),
                      CASE WHEN element.delay_ms IS NOT NULL THEN element.expires_at END),
-               element.expires_at, 0, element.priority, false, element.body, element.history,
+               element.expires_at, 0, element.priority, false, element.body, element.headers, element.history,
                middleware_id
         FROM (SELECT unnest(queue_ids) AS queue_id, unnest(priorities) AS priority, unnest(contexts) AS context,
-                     unnest(bodies) AS body, unnest(message_ids) AS message_id, unnest(keys) AS partition_key,
+                     unnest(bodies) AS body, unnest(headers) AS headers, unnest(message_ids) AS message_id,
+                     unnest(keys) AS partition_key,
                      unnest(delays_ms) AS delay_ms, unnest(expiries) AS expires_at,
                      unnest(element_requests) AS request, unnest(histories) AS history,
                      generate_series(1, cardinality(queue_ids)) AS i) AS element

@@ -131,26 +131,26 @@ BEGIN
           AND message_ids[telesto.sorted_index(removed.staged_id, staged_ids)] > 0
     ), placed AS (
         INSERT INTO telesto.messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                      time_of_arrival, attempt, redelivered, body, expires_at, history)
+                                      time_of_arrival, attempt, redelivered, body, headers, expires_at, history)
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context,
-               arrived, 0, false, new.body, new.expires_at, new.history
+               arrived, 0, false, new.body, new.headers, new.expires_at, new.history
         FROM new
         WHERE new.due_at IS NULL AND new.partition_key IS NULL
         RETURNING queue_id, receiver_id
     ), delayed AS (
         INSERT INTO telesto.delayed_messages (queue_id, receiver_id, priority, message_id, sender_id, context,
-                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body,
+                                              time_of_arrival, due_at, expires_at, attempt, redelivered, body, headers,
                                               history)
         SELECT new.queue_id, new.receiver_id, new.priority, new.message_id, new.sender_id, new.context, arrived,
-               least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body, new.history
+               least(new.due_at, new.expires_at), new.expires_at, 0, false, new.body, new.headers, new.history
         FROM new
         WHERE new.due_at IS NOT NULL AND new.partition_key IS NULL
     ), keyed AS (
         INSERT INTO telesto.keyed_messages (queue_id, sender_id, partition_key, message_id, context, time_of_arrival,
-                                            due_at, expires_at, attempt, priority, redelivered, body, history)
+                                            due_at, expires_at, attempt, priority, redelivered, body, headers, history)
         SELECT new.queue_id, new.sender_id, new.partition_key, new.message_id, new.context, arrived,
                CASE WHEN new.due_at IS NOT NULL THEN least(new.due_at, new.expires_at) END, new.expires_at, 0,
-               new.priority, false, new.body, new.history
+               new.priority, false, new.body, new.headers, new.history
         FROM new
         WHERE new.partition_key IS NOT NULL
     ), reached AS (

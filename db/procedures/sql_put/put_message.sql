@@ -21,8 +21,9 @@ CREATE OR REPLACE FUNCTION telesto.put_message(
     delay interval DEFAULT NULL,     -- how long nobody can read it once it is placed; NULL for not at all
     expires interval DEFAULT NULL,   -- after how long it expires, counted from when it is placed; NULL for as long as
                                      -- its queue says
-    partition_key text DEFAULT NULL  -- 1 to 255 characters: only consumers get it, in the order of its partition, and
+    partition_key text DEFAULT NULL, -- 1 to 255 characters: only consumers get it, in the order of its partition, and
                                      -- not together with a receiver; NULL without
+    headers jsonb DEFAULT NULL       -- its headers, an object of up to 64 texts; NULL without
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -34,7 +35,7 @@ BEGIN
     SELECT stage.staged_id INTO staged
     FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
                            telesto.in_milliseconds('delay', delay, 0, 315360000000),
-                           telesto.in_milliseconds('expires', expires, 1, 315360000000), partition_key) AS stage;
+                           telesto.in_milliseconds('expires', expires, 1, 315360000000), partition_key, headers) AS stage;
     IF staged IS NULL THEN
         PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));
     END IF;

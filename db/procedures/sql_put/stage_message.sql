@@ -14,8 +14,9 @@ CREATE OR REPLACE FUNCTION telesto.stage_message(
     dedup_key text,      -- the key under which it is put once within the queue's window; NULL without
     delay_ms bigint,     -- how long nobody can read it, see in_milliseconds; NULL for not at all
     expires_ms bigint,   -- after how long it expires, see in_milliseconds; NULL for as long as its queue says
-    partition_key text   -- 1 to 255 characters: only consumers get it, in the order of its partition, and not together
+    partition_key text,  -- 1 to 255 characters: only consumers get it, in the order of its partition, and not together
                          -- with a receiver; NULL without
+    headers jsonb        -- its headers, an object of texts; NULL without
 )
 RETURNS TABLE (
     queue_id bigint,  -- a queue that will take the message
@@ -27,13 +28,17 @@ AS $$
 DECLARE
     -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
+    bytes bigint;
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
+    PERFORM telesto.check_headers(headers);
+    bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message needs a body');
-    ELSIF octet_length(body) > longest THEN
-        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE, format('a body of %s bytes is too long: %s are allowed',
-                                               octet_length(body), longest));
+    ELSIF bytes > longest THEN
+        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE,
+                                    format('%s bytes of body and headers are too long: %s are allowed',
+                                               bytes, longest));
     ELSIF priority IS NULL OR priority NOT BETWEEN 1 AND 10 THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, format('priority %s is not between 1 and 10', priority));
     ELSIF receiver_id < 0 THEN
@@ -51,9 +56,10 @@ BEGIN
     END IF;
     RETURN QUERY
     INSERT INTO telesto.staged_messages AS staged (queue_id, receiver_id, sender_id, context, priority, body,
-                                                     dedup_key, delay_ms, expires_ms, partition_key)
+                                                     headers, dedup_key, delay_ms, expires_ms, partition_key)
     SELECT queue.queue_id, coalesce(stage_message.receiver_id, 0), stage_message.sender_id,
-           stage_message.context, stage_message.priority, stage_message.body, stage_message.dedup_key,
+           stage_message.context, stage_message.priority, stage_message.body, nullif(stage_message.headers, '{}'),
+           stage_message.dedup_key,
            nullif(stage_message.delay_ms, 0), stage_message.expires_ms, stage_message.partition_key
     FROM telesto.queues AS queue
     WHERE queue.queue_id = ANY (queue_ids)

@@ -30,7 +30,7 @@ BEGIN
     -- Session and number 0: nothing is recorded for the client.
     RETURN QUERY
     SELECT taken.message_id, taken.queue_id, taken.sender_id, taken.receiver_id, taken.priority,
-           taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body
+           taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context, taken.body, taken.headers
     FROM telesto.take_selected(1, reader_id, 0, 0, from_queue, 1, unbounded, from_sender,
                                CASE WHEN by_age THEN 2 ELSE 1 END::smallint, for_context, NULL) AS taken;
 END

@@ -22,7 +22,7 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT page.message_id, page.queue_id, page.sender_id, page.receiver_id, page.priority, page.time_of_arrival,
-           page.attempt, page.redelivered, page.context, page.body
+           page.attempt, page.redelivered, page.context, page.body, page.headers
     FROM telesto.browse_messages(client_id, from_queue, after_message_id, max_rows, max_bytes) AS page
     WHERE page.error IS NULL;
 END

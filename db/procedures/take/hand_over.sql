@@ -32,11 +32,11 @@ BEGIN
     ), delivered AS (
         INSERT INTO telesto.deliveries (client_id, session, number, message_id, queue_id, receiver_id, sender_id,
                                         context, time_of_arrival, handed_over_at, attempt, priority, redelivered,
-                                        body, expires_at, history, put_through, handed_over_through, origin)
+                                        body, headers, expires_at, history, put_through, handed_over_through, origin)
         SELECT client_ids[claimed.request], sessions[claimed.request], numbers[claimed.request],
                claimed.message_id, claimed.queue_id, claimed.receiver_id, claimed.sender_id, claimed.context,
                claimed.time_of_arrival, moment, claimed.attempt + 1, claimed.priority,
-               claimed.redelivered, claimed.body, claimed.expires_at, claimed.history,
+               claimed.redelivered, claimed.body, claimed.headers, claimed.expires_at, claimed.history,
                claimed.put_through, middleware_id, claimed.origin
         FROM claimed
         WHERE numbers[claimed.request] <> 0
@@ -44,19 +44,19 @@ BEGIN
         -- A session has a number; SQL users have none: their commit is the confirmation.
         INSERT INTO telesto.history (message_id, queue_id, sender_id, receiver_id, context, client_id, session,
                                      number, time_of_arrival, handed_over_at, ended_at, drop_on, ending,
-                                     put_through, handed_over_through, attempt, priority, redelivered, body)
+                                     put_through, handed_over_through, attempt, priority, redelivered, body, headers)
         SELECT claimed.message_id, claimed.queue_id, claimed.sender_id, claimed.receiver_id, claimed.context,
                client_ids[claimed.request], sessions[claimed.request], 0, claimed.time_of_arrival, moment, moment,
                telesto.history_day(days, today, claimed.history),
                CASE WHEN sessions[claimed.request] = 0 THEN 'confirmed' ELSE 'unrecorded' END::telesto.ending,
                claimed.put_through, middleware_id, claimed.attempt + 1, claimed.priority, claimed.redelivered,
-               CASE WHEN claimed.history < 0 THEN claimed.body END
+               CASE WHEN claimed.history < 0 THEN claimed.body END, claimed.headers
         FROM claimed
         WHERE numbers[claimed.request] = 0 AND claimed.history <> 0
     )
     SELECT claimed.request, NULL::smallint, NULL::bigint, claimed.message_id, claimed.queue_id,
            claimed.sender_id, claimed.receiver_id, claimed.priority, claimed.time_of_arrival,
-           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body, claimed.origin,
+           claimed.attempt + 1, claimed.redelivered, claimed.context, claimed.body, claimed.headers, claimed.origin,
            telesto.life_left(claimed.expires_at, moment)
     FROM claimed;
 END

@@ -39,7 +39,8 @@ BEGIN
             SELECT message.*
             FROM line
             CROSS JOIN LATERAL (SELECT message.ctid, message.receiver_id, message.priority, message.message_id,
-                                       octet_length(message.body) AS bytes
+                                       octet_length(message.body)
+                                       + coalesce(telesto.headers_bytes(message.headers), 0) AS bytes
                                 FROM telesto.messages AS message
                                 WHERE message.queue_id = select_messages.queue_id
                                   AND message.receiver_id = line.receiver_id

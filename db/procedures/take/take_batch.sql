@@ -111,7 +111,8 @@ BEGIN
                               FROM generate_series(10, 1, -1) AS level (priority)
                               CROSS JOIN LATERAL (
                                   SELECT message.priority, message.message_id, message.ctid,
-                                         octet_length(message.body) AS bytes
+                                         octet_length(message.body)
+                                         + coalesce(telesto.headers_bytes(message.headers), 0) AS bytes
                                   FROM telesto.messages AS message
                                   WHERE message.queue_id = queue.queue_id
                                     AND message.receiver_id = 0

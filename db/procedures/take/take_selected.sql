@@ -71,7 +71,7 @@ BEGIN
     RETURN QUERY
     SELECT take_selected.request, taken.error, taken.related_id, taken.message_id, taken.queue_id, taken.sender_id,
            taken.receiver_id, taken.priority, taken.time_of_arrival, taken.attempt, taken.redelivered, taken.context,
-           taken.body, taken.origin, taken.expires_ms
+           taken.body, taken.headers, taken.origin, taken.expires_ms
     FROM telesto.hand_over(pick.message_rows, array_fill(1, ARRAY[cardinality(pick.message_rows)]),
                            ARRAY[take_selected.client_id], ARRAY[take_selected.session],
                            ARRAY[take_selected.number], middleware_id) AS taken

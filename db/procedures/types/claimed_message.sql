@@ -23,6 +23,7 @@ CREATE TYPE telesto.claimed_message AS (
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
     body bytea,                   -- the content
+    headers jsonb,                -- its headers, an object of texts; NULL without
     claim_id bigint,              -- the claim, which rises from claim to claim
     partition_key text,           -- its partition's key; NULL without
     origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without

@@ -10,5 +10,6 @@ CREATE TYPE telesto.message AS (
     attempt int,                  -- how often it has been handed over, this time included where it is taken
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
-    body bytea                    -- the content
+    body bytea,                   -- the content
+    headers jsonb                 -- its headers, an object of texts; NULL without
 );

@@ -15,6 +15,7 @@ CREATE TYPE telesto.taken_message AS (
     redelivered boolean,          -- whether it came back after a hand-over
     context bigint,               -- connects request and response; NULL without
     body bytea,                   -- the content
+    headers jsonb,                -- its headers, an object of texts; NULL without
     origin jsonb,                 -- of a dead letter that was moved here: where and how it died; NULL without
     expires_ms bigint             -- how long until it expires, in milliseconds; NULL for never
 );
