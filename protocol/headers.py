@@ -1,6 +1,6 @@
-"""Headers of messages: what they may be, and how many bytes they count for. Clients and middlewares follow this.
+"""Headers of messages: what they may be, and how many bytes they count for.
 
-`telesto.check_headers` and `telesto.headers_bytes` are the same in SQL.
+`telesto.check_headers` and `telesto.headers_bytes` are the same in SQL; clients and middlewares follow this.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def headers_problem(headers: Sequence[Header]) -> str | None:
                 f"the name {header.name!a:.40} has {name_bytes} bytes, but 1 to {NAME_BYTES_MAX} are allowed"
             )
         if found := control_character(header.name):
-            return f"the name {header.name!a} has {found}, but no control characters are allowed"
+            return f"a name must have no control characters, as {found}: {header.name!a}"
         if value_bytes > VALUE_BYTES_MAX:
             return f"{header.name!a} has {value_bytes} bytes, but at most {VALUE_BYTES_MAX} are allowed"
         if "\0" in header.value:

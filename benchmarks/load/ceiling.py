@@ -143,6 +143,7 @@ class PutCalls(Calls):
                 lives_ms=None,
                 partition_keys=None,
                 middleware_id=None,
+                headers=None,
             )
         )
         if rows[0]["errors"] is not None:

@@ -36,7 +36,8 @@ class JointLimits:
     Attributes:
         messages: how many.
         size: their bytes in all.
-        body: the largest body, its headers included; a larger one goes alone, so that a refusal of it concerns no other.
+        body: the largest body, its headers included; a larger one goes alone, so that a refusal of it
+            concerns no other.
     """
 
     messages: int

@@ -11,7 +11,8 @@ from telesto.middleware.scheduling.single_request import OneCall, Reply, Row
 from telesto.protocol.headers import headers_bytes
 from telesto.protocol.packets import GetMessageHistoryResponse, MessageRecord, MessageState
 
-#: Bytes of a record on the wire beside its body and headers, at most: three names and two addresses are the most of it.
+#: Bytes of a record on the wire beside its body and headers, at most: mostly three names and
+#: two addresses.
 _RECORD_BYTES = 512 + 3 * 4 * 255
 
 

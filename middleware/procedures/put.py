@@ -72,7 +72,7 @@ class PutGroup(SmallAnswers):
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
                     partitions.append(message.partition_key)
-                    headers.append(message.headers and headers_column(message.headers))
+                    headers.append(headers_column(message.headers) if message.headers else None)
             else:
                 for element in packet.messages:
                     message = element.message
@@ -86,7 +86,7 @@ class PutGroup(SmallAnswers):
                     delays.append(message.delay_ms or None)
                     lives.append(message.expires_ms)
                     partitions.append(message.partition_key)
-                    headers.append(message.headers and headers_column(message.headers))
+                    headers.append(headers_column(message.headers) if message.headers else None)
         if any(request.refused for request in requests):
             pairs = zip(of_request, queues, strict=True)
             queues = [-queue if queue in requests[index - 1].refused else queue for index, queue in pairs]

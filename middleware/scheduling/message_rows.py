@@ -55,10 +55,8 @@ def headers_of(stored: str | None) -> list[Header] | None:
     return [Header(name, value) for name, value in json.loads(stored).items()]
 
 
-def headers_column(headers: list[Header] | None) -> str | None:
+def headers_column(headers: list[Header]) -> str:
     """Makes what the column holds from headers."""
-    if not headers:
-        return None
     return json.dumps({header.name: header.value for header in headers})
 
 

@@ -77,6 +77,7 @@ class Element:
     delay_ms: int | None = None
     life_ms: int | None = None
     partition: str | None = None
+    headers: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ class Calls:
         delays = [element.delay_ms for _, element in elements]
         lives = [element.life_ms for _, element in elements]
         partitions = [element.partition for _, element in elements]
+        headers = [Jsonb(element.headers) if element.headers else None for _, element in elements]
         row = self.row(
             "put_batch",
             clients,
@@ -241,6 +243,8 @@ class Calls:
             delays if any(delays) else None,
             lives if any(lives) else None,
             partitions if any(partitions) else None,
+            None,
+            headers if any(headers) else None,
         )
         errors = row["errors"] or [None] * len(elements)
         answers = [PutAnswer(number, [], []) for number in numbers]

@@ -182,6 +182,41 @@ class TestStaging:
         assert message["redelivered"] is False
         assert bytes(message["body"]) == b"hello"
 
+    @pytest.mark.parametrize("options", ["", ", delay_ms => 60000", ", partition_key => 'k'"])
+    def test_headers_arrive_wherever_it_is_placed(self, user: Session, options: str) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        put = f"SELECT telesto.put_message(%s, %s, 'x', headers => %s::jsonb{options})"
+        for headers in ('{"tenant": "north", "note": ""}', "{}", None):
+            user.value(put, alice, orders, headers)
+        user.place()
+        found = user.column(
+            "SELECT headers FROM (SELECT message_id, headers FROM telesto.messages UNION ALL"
+            " SELECT message_id, headers FROM telesto.delayed_messages UNION ALL"
+            " SELECT message_id, headers FROM telesto.keyed_messages) AS message ORDER BY message_id"
+        )
+        assert found == [{"tenant": "north", "note": ""}, None, None]
+
+    def test_headers_are_read_and_shown(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        put = "SELECT * FROM telesto.put_messages(%s, ARRAY[%s]::bigint[], 'x', headers => %s)"
+        user.value(put, alice, orders, '{"tenant": "north"}')
+        user.place()
+        for reading in ("get_messages_from_queue", "read_message_by_priority"):
+            [message] = user.rows(f"SELECT * FROM telesto.{reading}(%s, %s)", alice, orders)
+            assert message["headers"] == {"tenant": "north"}
+
+    def test_headers_count_as_bytes_of_the_body(self, user: Session) -> None:
+        alice, orders = user.client("alice"), user.queue("orders")
+        user.connection.execute("UPDATE telesto.installation SET max_body_bytes = 100")
+        put = (
+            "SELECT telesto.put_message(%s, %s, convert_to(repeat('x', %s), 'UTF8'),"
+            ' headers => \'{"ab": "c"}\')'
+        )
+        user.value(put, alice, orders, 77)
+        with pytest.raises(psycopg.Error, match="101 bytes of body and headers") as caught:
+            user.value(put, alice, orders, 78)
+        assert caught.value.sqlstate == "TL026"
+
     def test_a_rolled_back_put_never_was(self, user: Session) -> None:
         alice, orders = user.client("alice"), user.queue("orders")
         with user.transaction(force_rollback=True):
@@ -233,7 +268,9 @@ class TestStaging:
             "put_message(%s, %s, 'eleven byte')",
             "put_messages(%s, ARRAY[%s]::bigint[], 'eleven byte')",
         ):
-            with pytest.raises(psycopg.Error, match="11 bytes is too long: 10 ") as caught:
+            with pytest.raises(
+                psycopg.Error, match="11 bytes of body and headers are too long: 10 "
+            ) as caught:
                 user.value(f"SELECT telesto.{put}", alice, orders)
             assert caught.value.sqlstate == "TL026"
         assert user.staged() == ["ten bytes!"]
@@ -451,6 +488,7 @@ class TestReading:
             "redelivered": False,
             "context": 42,
             "body": b"answer",
+            "headers": None,
         }
 
     def test_a_rollback_puts_it_back(self, user: Session, filled: tuple[int, int, int]) -> None:
@@ -627,6 +665,34 @@ class TestAdministration:
             ("put_message(1, 1, 'x', 0)", "TL012", "priority 0"),
             ("put_message(1, 1, 'x', 11)", "TL012", "priority 11"),
             ("put_message(1, 1, 'x', 5, -1)", "TL012", "receiver -1"),
+            ("put_message(1, 1, 'x', headers => '[]')", "TL012", "not array"),
+            ("put_message(1, 1, 'x', headers => '\"a\"')", "TL012", "not string"),
+            ("put_message(1, 1, 'x', headers => '{\"size\": 7}')", "TL012", "size is a text, not number"),
+            ("put_message(1, 1, 'x', headers => '{\"size\": null}')", "TL012", "size is a text, not null"),
+            ("put_message(1, 1, 'x', headers => '{\"\": \"x\"}')", "TL012", "has 0 bytes"),
+            ("put_message(1, 1, 'x', headers => '{\"a\\nb\": \"x\"}')", "TL012", "control characters"),
+            (
+                "put_message(1, 1, 'x', headers => jsonb_build_object(repeat('n', 129), ''))",
+                "TL012",
+                "129 bytes",
+            ),
+            (
+                "put_message(1, 1, 'x', headers => jsonb_build_object('n', repeat('v', 1025)))",
+                "TL012",
+                "1025",
+            ),
+            (
+                "put_message(1, 1, 'x', headers => (SELECT jsonb_object_agg(n, '')"
+                " FROM generate_series(1, 65) AS n))",
+                "TL012",
+                "65 headers",
+            ),
+            (
+                "put_message(1, 1, 'x', headers => (SELECT jsonb_object_agg(n, repeat('v', 1024))"
+                " FROM generate_series(1, 8) AS n))",
+                "TL012",
+                "8200 bytes",
+            ),
             ("put_messages(2, '{1}', 'x')", "TL013", "client 2"),
             ("delete_client(99)", "TL005", "client 99"),
             ("delete_client(NULL)", "TL005", "client NULL"),
