@@ -391,21 +391,19 @@ def new_message(
         partition_key=partition_key,
         delay_ms=None if delay is None else check_delay_ms("delay", delay),
         expires_ms=None if expires is None else check_life_ms("expires", expires),
-        headers=check_headers(headers) if headers else None,
+        headers=None if headers is None else check_headers(headers),
     )
 
 
-def check_headers(headers: object) -> list[packets.Header]:
-    """Returns headers as the wire has them."""
+def check_headers(headers: object) -> list[packets.Header] | None:
+    """Returns headers as the wire has them, None for none."""
     if not isinstance(headers, Mapping):
         raise TypeError(
             f"headers must be a dict of texts, such as {{'tenant': 'north'}}, not {type(headers).__name__}"
         )
     for part in (*headers.keys(), *headers.values()):
         if not isinstance(part, str):
-            raise TypeError(
-                f"names and values of headers must be str, not {type(part).__name__}: {part!r:.40}"
-            )
+            raise TypeError(f"headers must be texts, not {type(part).__name__}: {part!r:.40}")
     checked = [packets.Header(name, value) for name, value in headers.items()]
     try:
         problem = headers_problem(checked)
@@ -413,7 +411,7 @@ def check_headers(headers: object) -> list[packets.Header]:
         problem = f"{error.object[error.start]!a} is no character of a text"
     if problem:
         raise InvalidParameterError(f"headers: {problem}")
-    return checked
+    return checked or None
 
 
 def check_several(name: str, values: object) -> None:

@@ -40,7 +40,7 @@ def headers_problem(headers: Sequence[Header]) -> str | None:
         name_bytes, value_bytes = len(header.name.encode()), len(header.value.encode())
         if not 1 <= name_bytes <= NAME_BYTES_MAX:
             return (
-                f"the name {header.name!a:.40} has {name_bytes} bytes, but 1 to {NAME_BYTES_MAX} are allowed"
+                f"a name has {name_bytes} bytes, but 1 to {NAME_BYTES_MAX} are allowed: {header.name[:40]!a}"
             )
         if found := control_character(header.name):
             return f"a name must have no control characters, as {found}: {header.name!a}"

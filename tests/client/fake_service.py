@@ -34,6 +34,7 @@ class Stored:
     body: bytes
     attempt: int = 0
     redelivered: bool = False
+    headers: list[packets.Header] | None = None
 
     def packet(self) -> packets.Message:
         return packets.Message(
@@ -47,6 +48,7 @@ class Stored:
             self.redelivered,
             self.body,
             self.context,
+            headers=self.headers,
         )
 
     def record(self, state: packets.MessageState) -> packets.MessageRecord:
@@ -62,6 +64,7 @@ class Stored:
             1_700_000_000_000_000 + self.message_id,
             self.attempt,
             self.redelivered,
+            headers=self.headers,
         )
 
 
@@ -256,6 +259,7 @@ class FakeService:
             message.priority,
             message.context,
             message.body,
+            headers=message.headers,
         )
         queue.messages.append(stored)
         queue.put_total += 1

@@ -140,6 +140,16 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "dedup_key": ("a\u202ekey", words(255, control, none=True)),
     "partition_key": ("a key", words(255, control, none=True)),
     "body": (b"body", not_a(bytes)),
+    "headers": (
+        {"tenant": "north"},
+        st.one_of(
+            not_a(dict, none=True),
+            st.sampled_from([{1: "x"}, {"n": b"x"}, {"n": None}, {"": "x"}, {"n": "a\0b"}, {"n\n": "x"}]),
+            st.sampled_from([{"n": "\ud800"}, {"\ud800": "v"}, {"n" * 129: "x"}, {"n": "é" * 513}]),
+            st.just({f"n{number}": "" for number in range(65)}),
+            st.just({f"n{number}": "v" * 1024 for number in range(8)}),
+        ),
+    ),
     "priority": (5, whole(1, 10)),
     "context": (-ID_MAX - 1, whole(-ID_MAX - 1, ID_MAX, none=True)),
     "sequence": (1, whole(1, ID_MAX, none=True)),

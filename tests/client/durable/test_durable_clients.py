@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from telesto.client import (
     ClientOptions,
     ForkedError,
     InvalidParameterError,
+    NewMessage,
     NotConnectedError,
     NotDoneError,
     StateDamagedError,
@@ -139,6 +141,26 @@ def test_a_put_that_had_returned_is_told_with_what_it_returned(
     shutil.copytree(tmp_path / "state", tmp_path / "killed")  # as a kill leaves it
     [told] = connected(open_one, state_dir=tmp_path / "killed").recovered_puts()
     assert (told.message.body, told.message_id, told.error) == (b"3", returned[-1], None)
+
+
+def test_a_put_is_told_with_all_that_was_given(open_one: Open, queue_id: int, tmp_path: Path) -> None:
+    client = connected(open_one, ClientOptions(confirm_after=3600))
+    given = NewMessage(
+        b"body",
+        7,
+        None,
+        9,
+        dedup_key="once",
+        delay=1.5,
+        expires=60.0,
+        partition_key="customer 7",
+        headers={"tenant": "north", "note": ""},
+    )
+    options = {field.name: getattr(given, field.name) for field in fields(given) if field.name != "body"}
+    client.put_message(queue_id, given.body, **options)
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")  # as a kill leaves it
+    [told] = connected(open_one, state_dir=tmp_path / "killed").recovered_puts()
+    assert told.message == given
 
 
 def test_a_put_that_had_returned_is_not_told_once_that_is_written(

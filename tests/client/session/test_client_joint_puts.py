@@ -171,6 +171,18 @@ def test_a_middleware_that_does_not_name_its_bounds_gets_each_alone(
         wire.finish(call)
 
 
+def test_headers_count_as_bytes_of_the_body(clock: Clock, service: FakeService, queue_id: int) -> None:
+    service.max_body = 30
+    wire = connected(clock, service)
+    headers = ({"n": "v"}, {"n": "v" * 10}, None, {"n": "v"})
+    calls = [wire.start(put(queue_id, b"12345", headers=given)) for given in headers]
+    wire.settle()
+    # The second has 36 bytes, and goes alone.
+    assert [len(getattr(packet, "messages", [0])) for packet in requests(service)] == [1, 1, 2]
+    for call in calls:
+        wire.finish(call)
+
+
 def test_a_body_that_is_too_large_concerns_no_other(
     clock: Clock, service: FakeService, queue_id: int
 ) -> None:
