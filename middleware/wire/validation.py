@@ -297,7 +297,7 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         _check_within("expires_ms", message.expires_ms, 1, _TEN_YEARS_MS)
     if message.headers is not None and (problem := headers_problem(message.headers)):
         raise InvalidParameterError(f"headers: {problem}")
-    size = content_bytes(message)
+    size = len(message.body) if message.headers is None else content_bytes(message)
     if size > settings.max_body_bytes:
         what = "body and headers" if message.headers else "body"
         raise MessageTooLargeError(f"{what}: {size} bytes, but at most {settings.max_body_bytes} are allowed")

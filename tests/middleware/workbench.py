@@ -253,7 +253,7 @@ def message_row(
     request: int, message_id: int = 1, receiver_id: int = 0, body: bytes = b""
 ) -> tuple[Any, ...]:
     """A row of take_batch with a message."""
-    return (request, None, None, message_id, 1, 1, receiver_id, 5, 0, 1, False, None, body, None, None)
+    return (request, None, None, message_id, 1, 1, receiver_id, 5, 0, 1, False, None, body, None, None, None)
 
 
 def error_row(request: int, error: int, related_id: int | None = None) -> tuple[Any, ...]:

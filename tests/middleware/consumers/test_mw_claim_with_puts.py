@@ -28,9 +28,9 @@ from wire import FULL, PATIENCE_S, Wire, put, until
 from workbench import empty_room, without_database
 
 #: How many arguments puts have, and puts with a claim.
-PUT, JOINT = 18, 29
+PUT, JOINT = 19, 30
 #: Where the slots of a claim stand among the latter, and whether it waits for locks.
-SLOTS, WAITS = 26, 28
+SLOTS, WAITS = 27, 29
 BUSY = -1
 #: Ends the server process that waits for a lock of a queue.
 END_WAITING = """
@@ -45,8 +45,8 @@ Answer = Callable[[tuple[Any, ...]], list[Any]]
 #: The columns of a claim, as the type telesto.claimed_message has them.
 CLAIM_COLUMNS = (
     "kind", "request", "error", "consumer_id", "lease_id", "message_id", "queue_id", "sender_id",
-    "receiver_id", "priority", "time_of_arrival", "attempt", "redelivered", "context", "body", "claim_id",
-    "partition_key", "origin", "expires_ms",
+    "receiver_id", "priority", "time_of_arrival", "attempt", "redelivered", "context", "body", "headers",
+    "claim_id", "partition_key", "origin", "expires_ms",
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ async def test_what_is_put_comes_with_the_put_and_is_no_arrival() -> None:
     results = await bench.put(rows, messages=[put(1, 1), put(2, 3)])
     (call,) = bench.calls
     assert len(call) == JOINT
-    assert call[18] == [1]
+    assert call[PUT] == [1]
     # One more than was put, so that what else is there is noticed.
     assert call[SLOTS] == [1, 1]
     assert call[WAITS] is False
