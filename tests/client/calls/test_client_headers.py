@@ -106,7 +106,7 @@ class TestTheRealService:
 
     @pytest.fixture
     def queue(self, client: Any) -> Any:
-        settings = {"history": HistoryMode.METADATA, "max_attempts": 1, "backoff_ms": 0}
+        settings = {"history": HistoryMode.METADATA, "max_attempts": 1, "backoff": 0}
         return client.create_queue("orders", **settings)
 
     def test_a_consumer_gets_them_and_dead_letters_keep_them(self, client: Any, queue: Any) -> None:

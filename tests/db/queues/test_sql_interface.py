@@ -182,7 +182,7 @@ class TestStaging:
         assert message["redelivered"] is False
         assert bytes(message["body"]) == b"hello"
 
-    @pytest.mark.parametrize("options", ["", ", delay_ms => 60000", ", partition_key => 'k'"])
+    @pytest.mark.parametrize("options", ["", ", delay => '1 minute'", ", partition_key => 'k'"])
     def test_headers_arrive_wherever_it_is_placed(self, user: Session, options: str) -> None:
         alice, orders = user.client("alice"), user.queue("orders")
         put = f"SELECT telesto.put_message(%s, %s, 'x', headers => %s::jsonb{options})"
