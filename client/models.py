@@ -60,19 +60,14 @@ class Origin:
         message_id: its id there.
         reason: why, see DeadLetter.
         attempt: how often it was handed over there.
-        died_at_us: when it died, in microseconds since the Unix epoch, by the database's clock.
+        died_at: when it died, in UTC, by the database's clock.
     """
 
     queue_id: int
     message_id: int
     reason: str
     attempt: int
-    died_at_us: int
-
-    @property
-    def died_at(self) -> datetime:
-        """When it died, in UTC, by the database's clock."""
-        return utc(self.died_at_us)
+    died_at: datetime
 
 
 @dataclass(slots=True)
@@ -86,7 +81,7 @@ class Message:
         receiver_id: the only client that may read it, None for anyone.
         context: connects a request and its response; None without one.
         priority: 1 (lowest) to 10 (highest).
-        time_of_arrival_us: microseconds since the Unix epoch, by the database's clock.
+        time_of_arrival: when the queue took it, in UTC, by the database's clock.
         attempt: how often it has been handed over, this time included; 0 while it is browsed and never was.
         redelivered: it was handed over before and may have been processed.
         body: the content.
@@ -105,7 +100,8 @@ class Message:
     receiver_id: int | None
     context: int | None
     priority: int
-    time_of_arrival_us: int
+    #: Few applications ask for the time of each message, so a datetime is made for those that do.
+    _time_of_arrival_us: int = field(repr=False)
     attempt: int
     redelivered: bool
     body: bytes
@@ -119,7 +115,7 @@ class Message:
     @property
     def time_of_arrival(self) -> datetime:
         """When the queue took the message, in UTC, by the database's clock."""
-        return utc(self.time_of_arrival_us)
+        return utc(self._time_of_arrival_us)
 
     @property
     def text(self) -> str:
@@ -179,7 +175,7 @@ class TopicMessage:
         topic: the topic's name.
         number: its number in the topic, which rises by one with each message put.
         sender_id: the client that put it.
-        time_of_arrival_us: microseconds since the Unix epoch, by the database's clock.
+        time_of_arrival: when the topic took it, in UTC, by the database's clock.
         body: the content.
         subscription_id: the subscription by which it came.
     """
@@ -187,14 +183,18 @@ class TopicMessage:
     topic: str
     number: int
     sender_id: int
-    time_of_arrival_us: int
+    _time_of_arrival_us: int = field(repr=False)
     body: bytes
     subscription_id: int = field(default=0, repr=False, compare=False)
 
     @property
     def time_of_arrival(self) -> datetime:
         """When the topic took the message, in UTC, by the database's clock."""
-        return _EPOCH + timedelta(microseconds=self.time_of_arrival_us)
+        return utc(self._time_of_arrival_us)
+
+    def arrival(self) -> tuple[int, int, int]:
+        """By this, messages of several topics are sorted in the order of their arrival."""
+        return self._time_of_arrival_us, self.subscription_id, self.number
 
     @property
     def text(self) -> str:
@@ -289,19 +289,14 @@ class DeadLetter:
         reason: ``failed`` (consumers gave it back as failed), ``late`` (their time was up) or ``lost`` (their
             connections were) for the last of ``max_attempts`` attempts, ``expired``, or ``unconfirmed``
             (handed over to a client that never confirmed it).
-        died_at_us: since when, in microseconds since the Unix epoch, by the database's clock.
+        died_at: since when, in UTC, by the database's clock.
         client_id: the client that had it last; None for nobody.
     """
 
     message: Message
     reason: str
-    died_at_us: int
+    died_at: datetime
     client_id: int | None
-
-    @property
-    def died_at(self) -> datetime:
-        """Since when it is dead, in UTC, by the database's clock."""
-        return _EPOCH + timedelta(microseconds=self.died_at_us)
 
 
 @dataclass(slots=True)

@@ -177,5 +177,4 @@ class Positions:
 
 
 def _arrival(fetched: deque[TopicMessage]) -> tuple[int, int, int]:
-    head = fetched[0]
-    return head.time_of_arrival_us, head.subscription_id, head.number
+    return fetched[0].arrival()

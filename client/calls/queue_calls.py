@@ -451,7 +451,7 @@ def headers_of(headers: Iterable[packets.Header]) -> dict[str, str]:
 
 
 def _origin(origin: packets.Origin) -> Origin:
-    return Origin(origin.queue_id, origin.message_id, origin.reason, origin.attempt, origin.died_at)
+    return Origin(origin.queue_id, origin.message_id, origin.reason, origin.attempt, utc(origin.died_at))
 
 
 def delivered(message: packets.Message, lease: LeaseId) -> Message:
@@ -699,7 +699,7 @@ class DeadLettersCall(Call[tuple[list[DeadLetter], bool]], request=packets.ListD
     def result(self) -> tuple[list[DeadLetter], bool]:
         """Returns the page and whether there is more."""
         letters = [
-            DeadLetter(browsed(letter.message), letter.reason, letter.died_at, letter.client_id or None)
+            DeadLetter(browsed(letter.message), letter.reason, utc(letter.died_at), letter.client_id or None)
             for letter in self.response.letters
         ]
         return letters, bool(letters) and self.response.more

@@ -3,10 +3,12 @@
 The clients are not connected and have no loop: a call whose arguments were let through would say so.
 """
 
+import dataclasses
 import inspect
 import math
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import telesto.client
 from telesto.client import (
     AsyncQueue,
     AsyncTelestoClient,
@@ -413,6 +416,15 @@ def test_a_refusal_of_a_wrong_type_says_what_is_meant(
 
 
 # ---------------------------------------------------------------------------------- beside the methods
+def test_lengths_of_time_are_seconds_and_moments_are_datetimes() -> None:
+    public = [getattr(telesto.client, name) for name in telesto.client.__all__]
+    models = [kind for kind in public if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    assert {Message, TopicMessage, NewMessage, QueueSettings, ClientOptions} <= set(models)
+    names = {f"{kind.__name__}.{name}" for kind in models for name in dir(kind) if not name.startswith("_")}
+    assert [name for name in sorted(names) if name.endswith(("_us", "_ms"))] == []
+    assert MESSAGE.time_of_arrival == datetime(1970, 1, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("kind", [TelestoClient, AsyncTelestoClient])
 @pytest.mark.parametrize(
     "given_values",
