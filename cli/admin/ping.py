@@ -22,9 +22,9 @@ def ping(
     answered = False
     with TelestoClient(url, options=impatient()) as client, watched(url, lambda: answered):
         for _ in range(count):
-            milliseconds = round(client.ping() * 1000, 3)
+            seconds = client.ping()
             answered = True
             if as_json:
-                output.print_json({"url": url, "milliseconds": milliseconds})
+                output.print_json({"url": url, "seconds": round(seconds, 6)})
             else:
-                output.print_line(f"{url} answered in {milliseconds} ms")
+                output.print_line(f"{url} answered in {1000 * seconds:.3f} ms")
