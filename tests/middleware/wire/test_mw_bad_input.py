@@ -384,6 +384,15 @@ async def test_bad_parameters_are_refused_before_anything_is_done(wire: Wire) ->
     assert await wire.put_one(queue_id)
 
 
+async def test_a_refused_duration_is_told_in_seconds_as_well(wire: Wire) -> None:
+    settings = packets.QueueSettings(lease_ms=99)
+    answer = await wire.ask(packets.CreateQueue(wire.number(), [], "brief", settings))
+    assert answer.code == INVALID
+    assert answer.details == (
+        "lease_ms: 99 is not allowed; it must be 100 to 86400000 milliseconds (0.1 to 86,400 seconds)"
+    )
+
+
 async def test_an_unknown_queue_among_several_is_reported(wire: Wire) -> None:
     first, second = await wire.create_queue(), await wire.create_queue()
     answer = await wire.put(first, LARGEST_ID, second)
