@@ -436,7 +436,7 @@ def test_what_was_told_counts_as_told_when_the_next_is_asked_for(client: Client,
 def test_only_puts_are_noted(client: Client, queue_id: int) -> None:
     client.wire.advance(1)
     before = client.state.writes
-    client.send_only(CreateQueueCall("two"))
+    client.send_only(CreateQueueCall("two", {}))
     client.restart()
     assert client.recovered() == []
     assert [queue.name for queue in client.service.queues.values()] == ["one", "two"]

@@ -384,8 +384,8 @@ def test_lost_answers_of_every_kind_are_rebuilt(wire: Wire, service: FakeService
     queue_id = service.add_queue("q", max_messages=2)
     service.add_queue("taken")
     messages = [QueuedMessage(queue_id, NewMessage(5, 0, body, None)) for body in (b"1", b"2", b"3")]
-    created = wire.start(CreateQueueCall("new", max_messages=7))
-    refused = wire.start(CreateQueueCall("taken"))
+    created = wire.start(CreateQueueCall("new", {"max_messages": 7}))
+    refused = wire.start(CreateQueueCall("taken", {}))
     many = wire.start(PutManyCall(queue_id, messages))
     full = wire.start(put(queue_id))
     purged = wire.start(PurgeQueueCall(queue_id))
@@ -666,7 +666,7 @@ def test_an_attempt_that_comes_late_does_not_undo_a_later_one(
     wire.advance(10)
     if not resume:
         wire.finish(connecting)
-    queue_id = wire.run(CreateQueueCall("orders")).queue_id
+    queue_id = wire.run(CreateQueueCall("orders", {})).queue_id
     assert slow is not None
     slow.receive(late)
     assert wire.run(put(queue_id))
@@ -953,7 +953,7 @@ def test_the_next_read_does_not_overtake_a_cancelled_one(
 def test_a_cancelled_read_holds_up_reads_of_its_queue_only(
     wire: Wire, service: FakeService, queue_id: int
 ) -> None:
-    other = wire.run(CreateQueueCall("other")).queue_id
+    other = wire.run(CreateQueueCall("other", {})).queue_id
     wire.run(put(other, b"there"))
     call = wire.start(read(queue_id, None))
     wire.reach_service()
