@@ -30,6 +30,7 @@ from telesto.client.errors import (
     TriesExhaustedError,
 )
 from telesto.client.models import (
+    Body,
     DeadLetter,
     Duration,
     Message,
@@ -77,6 +78,7 @@ __all__ = [
     "AsyncSubscribedTopics",
     "AsyncTelestoClient",
     "AsyncTopic",
+    "Body",
     "CallInterruptedBySignalError",
     "ClientClosedError",
     "ClientInterruptedError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import json
 import math
 import signal
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from telesto.client.models import Duration, NewMessage, QueueHandle
+from telesto.client.models import CONTENT_TYPE, Body, Duration, NewMessage, QueueHandle, content_type_of
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.headers import headers_problem
@@ -53,6 +54,31 @@ def check_body(body: object) -> bytes:
     if isinstance(body, str):
         raise TypeError("body must be bytes, not str; call .encode() on it")
     raise TypeError(f"body must be bytes, not {type(body).__name__}")
+
+
+def encoded_body(body: object) -> tuple[bytes, str | None]:
+    """Returns the body as bytes, and its content type unless it is bytes."""
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body), None
+    if not isinstance(body, (str, dict, list, int, float)):
+        raise TypeError(
+            f"body must be bytes, or a str, dict, list or number, which are put as text and JSON, "
+            f"not {type(body).__name__}"
+        )
+    try:
+        if isinstance(body, str):
+            return body.encode(), "text/plain; charset=utf-8"
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode(), "application/json"
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        raise InvalidParameterError(
+            f"body has a character that UTF-8 does not have: {character!a}"
+        ) from error
+    except (TypeError, RecursionError) as error:
+        raise TypeError(f"body cannot be put as JSON: {error}") from error
+    except ValueError as error:
+        raise InvalidParameterError(f"body cannot be put as JSON: {error}") from error
 
 
 def check_id(name: str, value: object) -> int:
@@ -368,8 +394,9 @@ def new_message(
     headers: Mapping[str, str] | None = None,
 ) -> packets.NewMessage:
     """Makes the message to put, after checking its parts."""
+    content_type = None
     if type(body) is not bytes:
-        body = check_body(body)
+        body, content_type = encoded_body(body)
     if type(priority) is not int or not 1 <= priority <= 10:
         check_count("priority", priority, most=10)
     if receiver_id is not None:
@@ -391,12 +418,14 @@ def new_message(
         partition_key=partition_key,
         delay_ms=None if delay is None else check_delay_ms("delay", delay),
         expires_ms=None if expires is None else check_life_ms("expires", expires),
-        headers=None if headers is None else check_headers(headers),
+        headers=None if headers is None and content_type is None else check_headers(headers, content_type),
     )
 
 
-def check_headers(headers: object) -> list[packets.Header] | None:
-    """Returns headers as the wire has them, None for none."""
+def check_headers(headers: object, content_type: str | None = None) -> list[packets.Header] | None:
+    """Returns headers as the wire has them, None for none; with the content type unless they tell one."""
+    if headers is None:
+        headers = {}
     if not isinstance(headers, Mapping):
         raise TypeError(
             f"headers must be a dict of texts, such as {{'tenant': 'north'}}, not {type(headers).__name__}"
@@ -405,6 +434,8 @@ def check_headers(headers: object) -> list[packets.Header] | None:
         if not isinstance(part, str):
             raise TypeError(f"headers must be texts, not {type(part).__name__}: {part!r:.40}")
     checked = [packets.Header(name, value) for name, value in headers.items()]
+    if content_type is not None and content_type_of(headers) is None:
+        checked.append(packets.Header(CONTENT_TYPE, content_type))
     try:
         problem = headers_problem(checked)
     except UnicodeEncodeError as error:
@@ -415,14 +446,14 @@ def check_headers(headers: object) -> list[packets.Header] | None:
 
 
 def check_several(name: str, values: object) -> None:
-    """Checks what should hold several messages: one body can be iterated over, too, by its bytes."""
-    if isinstance(values, (str, bytes, bytearray, memoryview)) or not isinstance(values, Iterable):
+    """Checks what should hold several messages: one body can be iterated over, too."""
+    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
         raise TypeError(
             f"{name} must be a list of messages, such as [b'one', b'two'], not {type(values).__name__}"
         )
 
 
-def queued_message(queue_id: int, message: NewMessage | bytes) -> packets.QueuedMessage:
+def queued_message(queue_id: int, message: NewMessage | Body) -> packets.QueuedMessage:
     """Makes a message and its queue for a request of several."""
     if isinstance(message, NewMessage):
         wire = new_message(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import MessageState, SubscriptionState
@@ -13,12 +14,34 @@ from telesto.protocol.packets import MessageState, SubscriptionState
 #: A length of time: seconds, or a timedelta.
 Duration = float | timedelta
 
+#: What a message may be put with: bytes; a text, which is put as UTF-8; or a value that is put as JSON.
+Body = bytes | bytearray | memoryview | str | dict[str, Any] | list[Any] | int | float
+CONTENT_TYPE = "content-type"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def utc(microseconds: int) -> datetime:
     """Returns a time that the wire has in microseconds since the Unix epoch."""
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def value_of(body: bytes, of: str) -> Any:
+    """Returns the value that a body is the JSON of."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the body of {of} is no JSON: {error}; it is {shown(body)}") from error
+
+
+def shown(body: bytes) -> str:
+    """The beginning of a body, for a message."""
+    return f"{body[:60]!r}" if len(body) <= 60 else f"{body[:60]!r}... ({len(body)} bytes)"
+
+
+def content_type_of(headers: Mapping[str, str]) -> str | None:
+    """Returns the content type that headers tell, however its name is spelt; None without."""
+    return next((value for name, value in headers.items() if name.lower() == CONTENT_TYPE), None)
 
 
 class QueueHandle:
@@ -122,13 +145,22 @@ class Message:
         """The body as UTF-8 text. Raises UnicodeDecodeError when it is not."""
         return self.body.decode()
 
+    def json(self) -> Any:
+        """Returns the value that the body is the JSON of. Raises ValueError when it is none."""
+        return value_of(self.body, f"message {self.message_id}")
+
+    @property
+    def content_type(self) -> str | None:
+        """What the body is, by the header ``content-type``; None when it does not say."""
+        return content_type_of(self.headers)
+
 
 @dataclass(slots=True)
 class NewMessage:
     """A message for ``put_many``.
 
     Attributes:
-        body: the content, may be empty.
+        body: the content, see ``put`` of a queue.
         priority: 1 (lowest) to 10 (highest).
         receiver_id: the only client that may read it, None for anyone.
         context: connects a request and its response; None without one.
@@ -139,7 +171,7 @@ class NewMessage:
         headers: short texts by their names, see ``put`` of a queue; None without any.
     """
 
-    body: bytes
+    body: Body
     priority: int = 5
     receiver_id: int | None = None
     context: int | None = None

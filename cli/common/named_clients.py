@@ -101,6 +101,7 @@ def _tell_of_recovered_puts(client: TelestoClient) -> None:
 
 def _recovered_line(put: RecoveredPut) -> str:
     where = put.topic if put.queue_id is None else f"queue {put.queue_id}"
+    assert isinstance(put.message.body, bytes)
     what = f"an earlier run was cut off; its message of {len(put.message.body)} bytes for {where}"
     if put.error is None:
         return f"{what} is there, as message {put.message_id}"

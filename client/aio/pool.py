@@ -17,11 +17,11 @@ from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver, is_cancelled
-from telesto.client.models import Duration, Message
+from telesto.client.models import Body, Duration, Message
 from telesto.protocol.errors import InvalidParameterError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
-AsyncRequestHandler = Callable[[Message], Awaitable[bytes | None]]
+AsyncRequestHandler = Callable[[Message], Awaitable[Body | None]]
 
 
 class AsyncPool:
@@ -212,7 +212,7 @@ def answering(driver: AsyncDriver, handler: AsyncRequestHandler) -> AsyncHandler
     """Returns the handler of messages that puts what a handler of requests returns as the response."""
     arguments.check_awaited("handler", handler)
 
-    async def answer(request: Message, response: Awaitable[bytes | None]) -> None:
+    async def answer(request: Message, response: Awaitable[Body | None]) -> None:
         body = await response
         if body is not None and request.context is not None:
             await driver.run(shared.reply_call(request, body, once=True))

@@ -17,6 +17,7 @@ from telesto.client.durable.durable_session import DurableSession
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
+    Body,
     DeadLetter,
     Duration,
     Message,
@@ -116,7 +117,7 @@ class AsyncQueue(QueueHandle):
 
     async def put(
         self,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -130,7 +131,9 @@ class AsyncQueue(QueueHandle):
         """Puts a message into the queue; returns its id once it is durable.
 
         Args:
-            body: the content; may be empty.
+            body: bytes; or a str, which is put as UTF-8 with the header ``content-type: text/plain;
+                charset=utf-8``; or a dict, list, number or bool, which is put as JSON with ``content-type:
+                application/json``, unless the headers have a ``content-type``. It may be empty.
             priority: 1 (lowest) to 10 (highest).
             receiver_id: the only client that may read it; it need not exist yet.
             context: connects a request and its response.
@@ -169,7 +172,7 @@ class AsyncQueue(QueueHandle):
                 if self._queues.durable:  # the state has to tell of one put: the application makes it anew
                     raise
 
-    async def put_many(self, messages: Iterable[NewMessage | bytes]) -> list[PutResult]:
+    async def put_many(self, messages: Iterable[NewMessage | Body]) -> list[PutResult]:
         """Puts many messages into the queue; returns a result for each, in order.
 
         They are sent in batches, several of them under way at a time, and taken from the iterable as they are
@@ -327,7 +330,7 @@ class AsyncQueue(QueueHandle):
 
     async def request(
         self,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -372,9 +375,10 @@ class AsyncQueue(QueueHandle):
         """Has a handler answer the requests of the queue, as one of its consumers.
 
         Args:
-            handler: takes a request, a ``Message``, and returns the body of the response; an async function
-                for the asyncio client, a plain one for the blocking client. None, or a message without a
-                context, means no response. When it raises, the request goes back as failed, to come again.
+            handler: takes a request, a ``Message``, and returns the body of the response, see ``put``; an
+                async function for the asyncio client, a plain one for the blocking client. None, or a
+                message without a context, means no response. When it raises, the request goes back as failed,
+                to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged, as is what it

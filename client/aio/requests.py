@@ -16,6 +16,7 @@ from telesto.client.errors import QueueSettingsDifferError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
+    Body,
     Duration,
     Message,
     MessageHistory,
@@ -217,7 +218,7 @@ class AsyncRequests:
     async def put_message(
         self,
         queue: AsyncQueue | str | int,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -244,7 +245,7 @@ class AsyncRequests:
     async def put_messages(
         self,
         queues: Sequence[AsyncQueue | str | int],
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -342,7 +343,7 @@ class AsyncRequests:
     async def send_request_response_message(
         self,
         queue: AsyncQueue | str | int,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -357,7 +358,7 @@ class AsyncRequests:
     async def reply(
         self,
         request: Message,
-        body: bytes,
+        body: Body,
         *,
         priority: int | None = None,
         headers: Mapping[str, str] | None = None,

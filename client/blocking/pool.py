@@ -17,7 +17,7 @@ from telesto.client.calls import failures
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
-from telesto.client.models import Duration, Message
+from telesto.client.models import Body, Duration, Message
 from telesto.protocol.errors import InvalidParameterError
 
 #: How long handlers under way may take when a consumer ends, in seconds, unless the application decides.
@@ -25,7 +25,7 @@ from telesto.protocol.errors import InvalidParameterError
 DRAIN = 20.0
 
 Handler = Callable[[Message], object]
-RequestHandler = Callable[[Message], bytes | None]
+RequestHandler = Callable[[Message], Body | None]
 OnError = Callable[[Message, BaseException], object]
 
 

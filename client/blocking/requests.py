@@ -17,6 +17,7 @@ from telesto.client.errors import QueueSettingsDifferError
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.models import (
+    Body,
     Duration,
     Message,
     MessageHistory,
@@ -216,7 +217,7 @@ class Requests:
     def put_message(
         self,
         queue: Queue | str | int,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -243,7 +244,7 @@ class Requests:
     def put_messages(
         self,
         queues: Sequence[Queue | str | int],
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -341,7 +342,7 @@ class Requests:
     def send_request_response_message(
         self,
         queue: Queue | str | int,
-        body: bytes,
+        body: Body,
         *,
         priority: int = 5,
         receiver_id: int | None = None,
@@ -356,7 +357,7 @@ class Requests:
     def reply(
         self,
         request: Message,
-        body: bytes,
+        body: Body,
         *,
         priority: int | None = None,
         headers: Mapping[str, str] | None = None,

@@ -16,6 +16,7 @@ from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import StateMismatchError
 from telesto.client.models import (
+    Body,
     Duration,
     HandOverId,
     Message,
@@ -164,7 +165,7 @@ def with_reader(call: Call[Any], identity: Any, gone: Callable[[], bool]) -> Non
 
 def request_calls(
     queue_id: int,
-    body: bytes,
+    body: Body,
     priority: int,
     receiver_id: int | None,
     headers: Mapping[str, str] | None,
@@ -180,7 +181,7 @@ def request_calls(
 
 def reply_call(
     request: Message,
-    body: bytes,
+    body: Body,
     priority: int | None = None,
     headers: Mapping[str, str] | None = None,
     *,
@@ -210,7 +211,7 @@ def reply_call(
 
 
 def put_batches(
-    queue_id: int, messages: Iterable[NewMessage | bytes], options: ClientOptions
+    queue_id: int, messages: Iterable[NewMessage | Body], options: ClientOptions
 ) -> Iterator[PutManyCall]:
     """Makes the requests of ``put_many``, as few as the limits allow."""
     queue_id = arguments.check_id("queue_id", queue_id)

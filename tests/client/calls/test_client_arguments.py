@@ -142,7 +142,15 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "topic": ("a topic", words(1024, invisible, none=True)),
     "dedup_key": ("a\u202ekey", words(255, control, none=True)),
     "partition_key": ("a key", words(255, control, none=True)),
-    "body": (b"body", not_a(bytes)),
+    "body": (
+        {"order": 7},
+        st.one_of(
+            not_a(bytes, str, dict, list, int, float, bool),
+            st.sampled_from(
+                ["\ud800", {"a": "\udfff"}, math.nan, [math.inf], 10**5000, {"a": object()}, [b""]]
+            ),
+        ),
+    ),
     "headers": (
         {"tenant": "north"},
         st.one_of(
@@ -207,14 +215,16 @@ SETTINGS = {
     for setting in struct["tagged"]
 }
 #: Lists that an application may make without an end are checked one by one.
-MESSAGES = st.sampled_from(["text", [1], [None], [MESSAGE.body, "text"], [object()], 5, None, b"bytes"])
+MESSAGES = st.sampled_from(
+    ["text", [None], [MESSAGE.body, math.nan], [object()], 5, None, b"bytes", {"order": 7}, [MESSAGE]]
+)
 LISTS = {
     "Queue.put_many": (
         [b"", NewMessage(b"")],
         st.one_of(
             MESSAGES,
             st.sampled_from([[NewTopicMessage(b"")], [b"good", NewMessage(b"", priority=11)]]),
-            st.sampled_from([[NewMessage(b"", dedup_key="\ud800")], [NewMessage("text")]]),  # type: ignore[arg-type]
+            st.sampled_from([[NewMessage(b"", dedup_key="\ud800")], [NewMessage(None)]]),  # type: ignore[arg-type]
         ),
     ),
     "Topic.put_many": (
@@ -459,7 +469,7 @@ def test_bad_options_are_refused(field: str, value: Any) -> None:
 
 def test_a_list_is_checked_as_a_whole_and_what_may_have_no_end_one_by_one() -> None:
     options = ClientOptions(put_batch_messages=1)
-    bad = [b"good", b"good", "bad"]
+    bad: list[Any] = [b"good", b"good", None]
     for batches in (
         lambda given: put_batches(1, given, options),
         lambda given: topic_batches("t", given, options),
