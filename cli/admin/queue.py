@@ -14,7 +14,7 @@ from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url, Yes
 from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
-    from telesto.client import Queue, QueueSettings, TelestoClient
+    from telesto.client import Queue, TelestoClient
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
 Update = Annotated[bool, typer.Option("--update", help="Change the settings that differ.")]
@@ -72,17 +72,6 @@ def declare(
         output.print_line(f"the queue {queue.name} is there (id {queue.queue_id})")
 
 
-def _dead_letter_queue(client: TelestoClient, settings: QueueSettings) -> str | None:
-    """The name of the queue that receives dead letters; None without one, or if it was deleted."""
-    from telesto.client import QueueNotExistingError
-
-    queue_id = settings.dead_letter_queue
-    try:
-        return client.get_queue_by_id(queue_id).name if isinstance(queue_id, int) else None
-    except QueueNotExistingError:
-        return None
-
-
 def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
     """List the queues. Columns: id, waiting messages, name."""
     from telesto.cli.common.connection import connected
@@ -108,14 +97,13 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
         queue = find_queue(client, name)
         statistics = queue.statistics()
         settings = queue.settings()
-        dead_letter_queue = _dead_letter_queue(client, settings)
     if as_json:
         output.print_json(
             {
                 "queue_id": queue.queue_id,
                 "name": queue.name,
                 **asdict(statistics),
-                **as_dict(settings, dead_letter_queue),
+                **as_dict(settings),
             }
         )
         return
@@ -135,7 +123,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
             "oldest has waited": "-" if age is None else f"{least}{age:.3f} s",
             "put in total": statistics.put_total,
             "taken in total": statistics.taken_total,
-            **as_properties(settings, dead_letter_queue),
+            **as_properties(settings),
         }
     )
 
@@ -158,9 +146,8 @@ def update(
         queue = find_queue(client, name)
         queue.update(**settings)
         changed = queue.settings()
-        dead_letters = _dead_letter_queue(client, changed)
     if as_json:
-        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(changed, dead_letters)})
+        output.print_json({"queue_id": queue.queue_id, "name": name, **as_dict(changed)})
     else:
         output.print_line(f"changed the queue {name}")
 

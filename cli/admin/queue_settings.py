@@ -130,16 +130,12 @@ def _number(setting: QueueSetting, text: str) -> int:
     return int(text)
 
 
-def as_dict(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, Any]:
-    """The settings as JSON has them, the dead letter queue by its name, as in the option, and by its id."""
-    shown = {name: _plain(value) for name, value in dataclasses.asdict(settings).items()}
-    return shown | {
-        "dead_letter_queue": dead_letter_queue,
-        "dead_letter_queue_id": settings.dead_letter_queue,
-    }
+def as_dict(settings: QueueSettings) -> dict[str, Any]:
+    """The settings as JSON has them; the dead letter queue by its name, or by its id if it is deleted."""
+    return {name: _plain(value) for name, value in dataclasses.asdict(settings).items()}
 
 
-def as_properties(settings: QueueSettings, dead_letter_queue: str | None) -> dict[str, int | str]:
+def as_properties(settings: QueueSettings) -> dict[str, int | str]:
     """The settings as people read them."""
     shown: dict[str, int | str] = {}
     for name, value in dataclasses.asdict(settings).items():
@@ -148,8 +144,8 @@ def as_properties(settings: QueueSettings, dead_letter_queue: str | None) -> dic
     if settings.late_after is None:
         third = max(1, round(settings.lease * 1000) // 3) / 1000
         shown["late_after"] = f"{shown_duration(third)} (a third of lease)"
-    if settings.dead_letter_queue is not None:
-        shown["dead_letter_queue"] = dead_letter_queue or f"{settings.dead_letter_queue} (deleted)"
+    if isinstance(settings.dead_letter_queue, int):
+        shown["dead_letter_queue"] = f"{settings.dead_letter_queue} (deleted)"
     return shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from signal import Signals
 from typing import Any, TypeVar, Unpack
 
@@ -409,8 +410,18 @@ class AsyncQueue(QueueHandle):
         await self._with_id(lambda id_: self._driver.run(queue_calls.UpdateQueueCall(id_, settings)))
 
     async def settings(self) -> QueueSettings:
-        """Tells the settings of the queue, its dead letter queue by the id. Raises QueueNotExistingError."""
-        return await self._with_id(lambda id_: self._driver.run(queue_calls.QueueSettingsCall(id_)))
+        """Tells the settings of the queue; its dead letter queue by its name, by its id if that is deleted.
+
+        Raises QueueNotExistingError.
+        """
+        found = await self._with_id(lambda id_: self._driver.run(queue_calls.QueueSettingsCall(id_)))
+        if not isinstance(found.dead_letter_queue, int):
+            return found
+        try:
+            name = await self._driver.run(queue_calls.GetQueueNameCall(found.dead_letter_queue))
+        except QueueNotExistingError:
+            return found
+        return replace(found, dead_letter_queue=name)
 
     async def statistics(self) -> QueueStatistics:
         """Counts what the queue holds."""

@@ -144,7 +144,8 @@ class AsyncRequests:
         """
         queue = self.queue(arguments.check_name("name", name))
         arguments.check_flag("update", update)
-        wanted = await self._queues.with_ids(given_settings(settings, changes))
+        given = given_settings(settings, changes)
+        wanted = await self._queues.with_ids(given)
         gone_id = 0
         while True:
             try:
@@ -160,7 +161,7 @@ class AsyncRequests:
             if not differing:
                 return queue
             if not update:
-                found = differences(there, differing)
+                found = differences(there, {key: given[key] for key in differing})
                 raise QueueSettingsDifferError(
                     f"queue {name!r} has {found}; update=True changes it", queue_id=queue_id
                 )

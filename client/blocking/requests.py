@@ -145,7 +145,8 @@ class Requests:
         """
         queue = self.queue(arguments.check_name("name", name))
         arguments.check_flag("update", update)
-        wanted = self._queues.with_ids(given_settings(settings, changes))
+        given = given_settings(settings, changes)
+        wanted = self._queues.with_ids(given)
         gone_id = 0
         while True:
             try:
@@ -161,7 +162,7 @@ class Requests:
             if not differing:
                 return queue
             if not update:
-                found = differences(there, differing)
+                found = differences(there, {key: given[key] for key in differing})
                 raise QueueSettingsDifferError(
                     f"queue {name!r} has {found}; update=True changes it", queue_id=queue_id
                 )

@@ -51,7 +51,6 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(
     (changed,) = telesto.objects("queue", "update", queue, "--dead-letter-queue", "morgue")
     (morgue,) = telesto.objects("queue", "show", "morgue")
     assert changed["dead_letter_queue"] == "morgue"
-    assert changed["dead_letter_queue_id"] == morgue["queue_id"]
     assert "dead_letter_queue\tmorgue" in telesto.output("queue", "show", queue).decode()
     found = telesto.objects("get", "morgue", "--count", "3", "--wait", str(PATIENCE_S))
     assert [(message["body"], message["origin"]["message_id"]) for message in found] == list(
@@ -63,7 +62,7 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(
     telesto.output("queue", "create", "second", "--dead-letter-queue", "morgue")
     telesto.output("queue", "delete", "morgue", "--yes")
     (second,) = telesto.objects("queue", "show", "second")
-    assert (second["dead_letter_queue"], second["dead_letter_queue_id"]) == (None, morgue["queue_id"])
+    assert second["dead_letter_queue"] == morgue["queue_id"]
     assert f"{morgue['queue_id']} (deleted)" in telesto.output("queue", "show", "second").decode()
     assert "morgue" in telesto.error(1, "queue", "create", "third", "--dead-letter-queue", "morgue")
 

@@ -272,7 +272,7 @@ def test_a_message_given_back_for_a_time(client: Any, queue_id: int) -> None:
 def test_dead_letters_go_on_to_a_dead_letter_queue(client: Any) -> None:
     failures = client.create_queue("failures").queue_id
     queue_id = client.create_queue("work", max_attempts=1, dead_letter_queue=failures).queue_id
-    assert client.queue(queue_id).settings().dead_letter_queue == failures
+    assert client.queue(queue_id).settings().dead_letter_queue == "failures"
     message_id = client.put_message(queue_id, b"order")
     with client.queue(queue_id).consume() as consumer:
         consumer.get().nack()
