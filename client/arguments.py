@@ -45,17 +45,6 @@ def _shown(number: object) -> str:
     return text or str(number)
 
 
-def check_body(body: object) -> bytes:
-    """Returns the body as bytes."""
-    if type(body) is bytes:
-        return body
-    if isinstance(body, (bytes, bytearray, memoryview)):
-        return bytes(body)
-    if isinstance(body, str):
-        raise TypeError("body must be bytes, not str; call .encode() on it")
-    raise TypeError(f"body must be bytes, not {type(body).__name__}")
-
-
 def encoded_body(body: object) -> tuple[bytes, str | None]:
     """Returns the body as bytes, and its content type unless it is bytes."""
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -472,11 +461,14 @@ def queued_message(queue_id: int, message: NewMessage | Body) -> packets.QueuedM
     return packets.QueuedMessage(queue_id, wire)
 
 
-def new_topic_message(body: object, sequence: int | None) -> packets.NewTopicMessage:
+def new_topic_message(
+    body: object, sequence: int | None, headers: Mapping[str, str] | None
+) -> packets.NewTopicMessage:
     """Makes the message to put to a topic, after checking its parts."""
     if sequence is not None:
         check_count("sequence", sequence, most=_ID_MAX)
-    return packets.NewTopicMessage(check_body(body), sequence=sequence)
+    content, content_type = encoded_body(body)
+    return packets.NewTopicMessage(content, sequence=sequence, headers=check_headers(headers, content_type))
 
 
 def check_letter_ids(message_ids: Collection[int] | None) -> list[int]:

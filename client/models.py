@@ -210,6 +210,7 @@ class TopicMessage:
         time_of_arrival: when the topic took it, in UTC, by the database's clock.
         body: the content.
         subscription_id: the subscription by which it came.
+        headers: its headers, short texts by their names; empty when it has none.
     """
 
     topic: str
@@ -218,6 +219,7 @@ class TopicMessage:
     _time_of_arrival_us: int = field(repr=False)
     body: bytes
     subscription_id: int = field(default=0, repr=False, compare=False)
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -233,18 +235,29 @@ class TopicMessage:
         """The body as UTF-8 text. Raises UnicodeDecodeError when it is not."""
         return self.body.decode()
 
+    def json(self) -> Any:
+        """Returns the value that the body is the JSON of. Raises ValueError when it is none."""
+        return value_of(self.body, f"message {self.number} of topic {self.topic!r}")
+
+    @property
+    def content_type(self) -> str | None:
+        """What the body is, by the header ``content-type``; None when it does not say."""
+        return content_type_of(self.headers)
+
 
 @dataclass(slots=True)
 class NewTopicMessage:
-    """A message for ``put_to_topic``.
+    """A message for ``put_many`` of a topic.
 
     Attributes:
-        body: the content, may be empty.
+        body: the content, see ``put`` of a queue.
         sequence: the publisher's own number in the topic, 1, 2, 3, ...; None without.
+        headers: short texts by their names, see ``put`` of a queue; None without any.
     """
 
-    body: bytes
+    body: Body
     sequence: int | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(slots=True)

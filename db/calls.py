@@ -469,6 +469,7 @@ def publish_batch(
     confirm_clients: Sequence[int | None] | None,
     confirm_sessions: Sequence[int | None] | None,
     confirm_numbers: Sequence[int | None] | None,
+    headers: Sequence[str | None] | None,
 ) -> Statement:
     """Puts messages to topics, for many requests of many clients in one transaction."""
     return (
@@ -484,6 +485,7 @@ def publish_batch(
         confirm_clients,
         confirm_sessions,
         confirm_numbers,
+        headers,
     )
 
 

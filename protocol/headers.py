@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from telesto.protocol.names import control_character
-from telesto.protocol.packets import Header, Message, NewMessage
+from telesto.protocol.packets import Header, Message, NewMessage, NewTopicMessage, TopicMessage
 
 HEADERS_MAX = 64
 NAME_BYTES_MAX = 128
@@ -24,7 +24,7 @@ def headers_bytes(headers: Sequence[Header] | None) -> int:
     return 16 + sum(4 + len(header.name.encode()) + len(header.value.encode()) for header in headers)
 
 
-def content_bytes(message: Message | NewMessage) -> int:
+def content_bytes(message: Message | NewMessage | NewTopicMessage | TopicMessage) -> int:
     """How many bytes of body and headers a message has, as limits count them."""
     size = len(message.body)
     return size if message.headers is None else size + headers_bytes(message.headers)

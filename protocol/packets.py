@@ -258,7 +258,8 @@ _SUBSCRIPTION_STATE_BY_VALUE: dict[int, SubscriptionState] = {
 _ERROR_CLASS_BY_VALUE: dict[int, ErrorClass] = {member.value: member for member in ErrorClass}
 _NEW_MESSAGE_TAGS = frozenset({1, 2, 3, 4, 5})
 _MESSAGE_TAGS = frozenset({1, 2, 3, 4})
-_NEW_TOPIC_MESSAGE_TAGS = frozenset({1})
+_NEW_TOPIC_MESSAGE_TAGS = frozenset({1, 2})
+_TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
@@ -565,11 +566,13 @@ class NewTopicMessage:
         sequence: The publisher's own number in this topic: 1, 2, 3, ... A number that was put before is
             acknowledged again and stored once; one beyond the next is refused with SEQUENCE_GAP. Tag 1; may
             be left out.
+        headers: As those of NewMessage. Tag 2; may be left out.
     """
 
     body: bytes
     _: KW_ONLY
     sequence: int | None = None
+    headers: list[Header] | None = None
 
 
 @dataclass(slots=True)
@@ -615,6 +618,7 @@ class TopicMessage:
         sender_id: The client that put it.
         time_of_arrival: Microseconds since the Unix epoch, UTC, by the database's clock.
         body: The content.
+        headers: Its headers, in no particular order; missing without any. Tag 1; may be left out.
     """
 
     subscription_id: int
@@ -622,6 +626,8 @@ class TopicMessage:
     sender_id: int
     time_of_arrival: int
     body: bytes
+    _: KW_ONLY
+    headers: list[Header] | None = None
 
 
 @dataclass(slots=True)
@@ -1497,6 +1503,7 @@ def _read_new_topic_messages(payload: bytes, at: int, count: int) -> tuple[list[
         tags = payload[at]
         at += 1
         sequence: int | None = None
+        headers: list[Header] | None = None
         if tags:
             found, at = read_tags(payload, at, tags, _NEW_TOPIC_MESSAGE_TAGS)
             content = found.get(1)
@@ -1505,7 +1512,14 @@ def _read_new_topic_messages(payload: bytes, at: int, count: int) -> tuple[list[
                 if len(content) != 8:
                     raise ValueError("size")
                 sequence = sequence_sequence
-        new_topic_messages.append(NewTopicMessage(body, sequence=sequence))
+            content = found.get(2)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
+        new_topic_messages.append(NewTopicMessage(body, sequence=sequence, headers=headers))
     return new_topic_messages, at
 
 
@@ -1519,6 +1533,21 @@ def _write_new_topic_messages(new_topic_messages: list[NewTopicMessage]) -> tupl
         sequence = new_topic_message.sequence
         if sequence is not None:
             tagged.append(write_tagged(1, _PACK_I64(sequence)))
+        headers = new_topic_message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    2,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
         size += body_size + sum(map(len, tagged))
         parts += (_PACK_U32(body_size), body, _PACK_U8(len(tagged)), *tagged)
     return parts, size
@@ -1587,9 +1616,19 @@ def _read_topic_messages(payload: bytes, at: int, count: int) -> tuple[list[Topi
         at += 36 + body_size
         tags = payload[at]
         at += 1
+        headers: list[Header] | None = None
         if tags:
-            at = skip_tags(payload, at, tags)
-        topic_messages.append(TopicMessage(subscription_id, number, sender_id, time_of_arrival, body))
+            found, at = read_tags(payload, at, tags, _TOPIC_MESSAGE_TAGS)
+            content = found.get(1)
+            if content is not None:
+                (headers_headers_count,) = _UNPACK_U32(content)
+                headers_headers, place = _read_headers(content, 4, headers_headers_count)
+                if len(content) != place:
+                    raise ValueError("size")
+                headers = headers_headers
+        topic_messages.append(
+            TopicMessage(subscription_id, number, sender_id, time_of_arrival, body, headers=headers)
+        )
     return topic_messages, at
 
 
@@ -1599,7 +1638,23 @@ def _write_topic_messages(topic_messages: list[TopicMessage]) -> tuple[list[byte
     for topic_message in topic_messages:
         body = topic_message.body
         body_size = len(body)
-        size += body_size
+        tagged: list[bytes] = []
+        headers = topic_message.headers
+        if headers is not None:
+            headers_count = len(headers)
+            headers_parts, _ = _write_headers(headers)
+            tagged.append(
+                write_tagged(
+                    1,
+                    b"".join(
+                        (
+                            _PACK_U32(headers_count),
+                            *headers_parts,
+                        )
+                    ),
+                )
+            )
+        size += body_size + sum(map(len, tagged))
         parts += (
             _PACK_I64X4_U32(
                 topic_message.subscription_id,
@@ -1609,7 +1664,8 @@ def _write_topic_messages(topic_messages: list[TopicMessage]) -> tuple[list[byte
                 body_size,
             ),
             body,
-            b"\x00",
+            _PACK_U8(len(tagged)),
+            *tagged,
         )
     return parts, size
 
@@ -5120,7 +5176,9 @@ LAYOUTS = Layouts(
         "HandOverRef": Layout(
             HandOverRef, {"session": "u64", "number": "u64", "message_id": "i64"}, {}, False
         ),
-        "NewTopicMessage": Layout(NewTopicMessage, {"body": "bytes"}, {1: ("sequence", "i64")}, True),
+        "NewTopicMessage": Layout(
+            NewTopicMessage, {"body": "bytes"}, {1: ("sequence", "i64"), 2: ("headers", "list<Header>")}, True
+        ),
         "TopicPutResult": Layout(
             TopicPutResult, {"number": "i64", "duplicate": "bool", "error": "optional<u16>"}, {}, False
         ),
@@ -5136,7 +5194,7 @@ LAYOUTS = Layouts(
                 "time_of_arrival": "i64",
                 "body": "bytes",
             },
-            {},
+            {1: ("headers", "list<Header>")},
             True,
         ),
         "SubscriptionName": Layout(

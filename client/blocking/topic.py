@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from telesto.client import arguments
 from telesto.client.blocking.lists import all_pages, in_batches
@@ -18,7 +18,7 @@ from telesto.client.calls.topic_calls import (
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
-from telesto.client.models import Duration, NewTopicMessage, TopicMessage, TopicPutResult
+from telesto.client.models import Body, Duration, NewTopicMessage, TopicMessage, TopicPutResult
 from telesto.client.url import Existing, check_existing
 from telesto.protocol.errors import AlreadySubscribedError
 
@@ -162,22 +162,25 @@ class Topic(SubscribedTopics):
         """
         self._driver.run(UnsubscribeCall(self.name))
 
-    def put(self, body: bytes, *, sequence: int | None = None) -> int:
+    def put(
+        self, body: Body, *, sequence: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> int:
         """Puts a message to the topic, for all who subscribe to it; returns its number once it is durable.
 
         The topic is created on its first use.
 
         Args:
-            body: the content; may be empty.
+            body: the content, see ``put`` of a queue.
             sequence: this client's own number in the topic, 1, 2, 3, ...: one that was put before is
                 acknowledged again and stored once, and returns 0 when its number is no longer known.
+            headers: short texts by their names, see ``put`` of a queue.
 
         Raises SequenceGapError, whose related_id is the sequence expected next, and MessageTooLargeError.
         """
-        results = self._driver.run(PutOneToTopicCall(self.name, body, sequence))
+        results = self._driver.run(PutOneToTopicCall(self.name, body, sequence, headers))
         return results[0].number or 0
 
-    def put_many(self, messages: Iterable[NewTopicMessage | bytes]) -> list[TopicPutResult]:
+    def put_many(self, messages: Iterable[NewTopicMessage | Body]) -> list[TopicPutResult]:
         """Puts many messages to the topic; returns a result for each, in order.
 
         They are sent in batches, as by ``put_many`` of a queue.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from telesto.client import arguments
 from telesto.client.calls.positions import Positions
-from telesto.client.calls.queue_calls import Call, ResultT
-from telesto.client.models import Duration, Subscription, TopicMessage, TopicPutResult, TopicStatistics
+from telesto.client.calls.queue_calls import Call, ResultT, headers_of
+from telesto.client.models import Body, Duration, Subscription, TopicMessage, TopicPutResult, TopicStatistics
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode, TelestoError
 from telesto.protocol.packets import ElementResult, Packet
@@ -128,8 +129,10 @@ def _recorded(result: ElementResult) -> packets.TopicPutResult:
 class PutOneToTopicCall(PutToTopicCall):
     """Puts one message to a topic."""
 
-    def __init__(self, topic: str, body: bytes, sequence: int | None) -> None:
-        message = arguments.new_topic_message(body, sequence)
+    def __init__(
+        self, topic: str, body: Body, sequence: int | None, headers: Mapping[str, str] | None
+    ) -> None:
+        message = arguments.new_topic_message(body, sequence, headers)
         super().__init__(arguments.check_topic(topic), [message])
 
     def result(self) -> list[TopicPutResult]:
@@ -202,6 +205,7 @@ class GetCall(Call[list[TopicMessage]], request=packets.GetFromTopics):
                 message.time_of_arrival,
                 message.body,
                 message.subscription_id,
+                {} if message.headers is None else headers_of(message.headers),
             )
             for message in response.messages
         ]

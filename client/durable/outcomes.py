@@ -54,7 +54,7 @@ def _messages(call: Call[Any]) -> list[_Message]:
     if isinstance(call, PutManyCall):
         return [(queued.queue_id, None, _new_message(queued.message)) for queued in call.messages]
     assert isinstance(call, PutToTopicCall)
-    return [(None, call.topic, NewTopicMessage(message.body, message.sequence)) for message in call.messages]
+    return [(None, call.topic, _new_topic_message(message)) for message in call.messages]
 
 
 def _new_message(message: packets.NewMessage) -> NewMessage:
@@ -69,6 +69,11 @@ def _new_message(message: packets.NewMessage) -> NewMessage:
         message.partition_key,
         headers_of(message.headers) if message.headers else None,
     )
+
+
+def _new_topic_message(message: packets.NewTopicMessage) -> NewTopicMessage:
+    headers = headers_of(message.headers) if message.headers else None
+    return NewTopicMessage(message.body, message.sequence, headers)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -221,17 +221,17 @@ def put_batches(
 
 
 def topic_batches(
-    topic: str, messages: Iterable[NewTopicMessage | bytes], options: ClientOptions
+    topic: str, messages: Iterable[NewTopicMessage | Body], options: ClientOptions
 ) -> Iterator[PutToTopicCall]:
     """Makes the requests of ``put_to_topic``, as few as the limits allow."""
     topic = arguments.check_topic(topic)
 
-    def new(message: NewTopicMessage | bytes) -> packets.NewTopicMessage:
+    def new(message: NewTopicMessage | Body) -> packets.NewTopicMessage:
         if isinstance(message, NewTopicMessage):
-            return arguments.new_topic_message(message.body, message.sequence)
-        return arguments.new_topic_message(message, None)
+            return arguments.new_topic_message(message.body, message.sequence, message.headers)
+        return arguments.new_topic_message(message, None, None)
 
-    batches = _batches(_checked(messages, new), lambda message: len(message.body), options)
+    batches = _batches(_checked(messages, new), content_bytes, options)
     return (PutToTopicCall(topic, batch) for batch in batches)
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.procedures.reads import AnswerShares
-from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES
+from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, headers_of
 from telesto.middleware.scheduling.requests import Get, Mark, Request, Results, SmallAnswers, topic_channel
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
@@ -22,7 +22,7 @@ from telesto.protocol.packets import (
 #: Where columns of telesto.fetched_message are, from which rows are read by place.
 _TOPICS_AT = 3
 _BODY_AT = 9
-#: Bytes of a message on the wire beside its body, at most.
+#: Bytes of a message on the wire beside its body and its headers, at most.
 _MESSAGE_BYTES = 40
 #: Bytes of the name of a subscription's topic on the wire, at most: 1,024 characters of four bytes.
 _NAME_BYTES = 4 * 1_024 + 10
@@ -154,8 +154,8 @@ def _heavy_key(request: Request) -> int:
 
 def _answer(request: Request, rows: list[Any]) -> bytes:
     messages = [
-        TopicMessage(subscription_id, number, sender_id, arrived, body)
-        for _, _, _, _, subscription_id, _, number, sender_id, arrived, body in rows
+        TopicMessage(subscription_id, number, sender_id, arrived, body, headers=headers_of(headers))
+        for _, _, _, _, subscription_id, _, number, sender_id, arrived, body, headers in rows
     ]
     names = {row[4]: row[5] for row in rows if row[5] is not None}
     told = [SubscriptionName(subscription_id, topic) for subscription_id, topic in names.items()]

@@ -236,10 +236,7 @@ def check_put_to_topic(packet: packets.PutToTopic, settings: ServerSettings, fra
     for message in packet.messages:
         if message.sequence is not None:
             _check_positive("sequence", message.sequence)
-        if len(message.body) > settings.max_body_bytes:
-            raise MessageTooLargeError(
-                f"body: {len(message.body)} bytes, but at most {settings.max_body_bytes} are allowed"
-            )
+        _check_content(message, settings)
 
 
 def check_topic_page(packet: packets.ListTopics, _settings: ServerSettings, _frame_bytes: int) -> None:
@@ -295,6 +292,10 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
         _check_within("delay_ms", message.delay_ms, 0, _TEN_YEARS_MS)
     if message.expires_ms is not None:
         _check_within("expires_ms", message.expires_ms, 1, _TEN_YEARS_MS)
+    _check_content(message, settings)
+
+
+def _check_content(message: packets.NewMessage | packets.NewTopicMessage, settings: ServerSettings) -> None:
     if message.headers is not None and (problem := headers_problem(message.headers)):
         raise InvalidParameterError(f"headers: {problem}")
     size = len(message.body) if message.headers is None else content_bytes(message)

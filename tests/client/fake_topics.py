@@ -94,7 +94,7 @@ class FakeTopics:
                 return packets.TopicPutResult(last + 1, False, ErrorCode.SEQUENCE_GAP)
             topic.sequences[client_id] = message.sequence
             topic.numbers[client_id] = topic.last_number + 1
-        topic.messages.append((next(self._time), client_id, message.body))
+        topic.messages.append((next(self._time), client_id, message.body, message.headers))
         return packets.TopicPutResult(topic.last_number, False, None)
 
     def confirm(self, client_id: int, positions: list[packets.TopicPosition]) -> None:
@@ -121,9 +121,9 @@ class FakeTopics:
             raise TopicRefusalError(ErrorCode.NOT_SUBSCRIBED)
         afters = {position.subscription_id: position.after for position in packet.positions}
         messages = [
-            packets.TopicMessage(found.subscription_id, number, sender, time, body)
+            packets.TopicMessage(found.subscription_id, number, sender, time, body, headers=headers)
             for found in wanted
-            for number, (time, sender, body) in enumerate(found.topic.messages, 1)
+            for number, (time, sender, body, headers) in enumerate(found.topic.messages, 1)
             if number > max(found.position, afters.get(found.subscription_id, 0))
         ]
         messages.sort(key=lambda message: message.time_of_arrival)

@@ -77,14 +77,14 @@ BEGIN
 
     RETURN QUERY
     SELECT failed.i, failed.verdict, failed.related_id, NULL::bigint[], NULL::bigint, NULL::text, NULL::bigint,
-           NULL::bigint, NULL::timestamptz, NULL::bytea
+           NULL::bigint, NULL::timestamptz, NULL::bytea, NULL::jsonb
     FROM (SELECT unnest(verdicts) AS verdict, unnest(related) AS related_id,
                  generate_series(1, request_count) AS i) AS failed
     WHERE failed.verdict IS NOT NULL;
 
     RETURN QUERY
     SELECT target.request, NULL::smallint, NULL::bigint, array_agg(target.topic_id), NULL::bigint, NULL::text,
-           NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::bytea
+           NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::bytea, NULL::jsonb
     FROM (SELECT unnest(target_requests) AS request, unnest(target_topics) AS topic_id,
                  unnest(target_lasts) AS last, unnest(target_positions) AS position,
                  unnest(target_afters) AS after, unnest(target_wanted) AS wanted) AS target
@@ -97,15 +97,18 @@ BEGIN
         SELECT target.request, CASE WHEN message.size > target.max_bytes THEN :MESSAGE_TOO_LARGE::smallint END,
                CASE WHEN message.size > target.max_bytes THEN message.number END, NULL::bigint[],
                target.subscription_id, NULL::text, message.number, message.sender_id, message.time_of_arrival,
-               CASE WHEN message.size <= target.max_bytes THEN message.body END
+               CASE WHEN message.size <= target.max_bytes THEN message.body END,
+               CASE WHEN message.size <= target.max_bytes THEN message.headers END
         FROM (SELECT unnest(target_subscriptions) AS subscription_id, unnest(target_topics) AS topic_id,
                      greatest(unnest(target_afters), unnest(target_positions)) AS after, unnest(target_lasts) AS last,
                      unnest(max_messages) AS n, unnest(max_bytes) AS max_bytes, unnest(verdicts) AS verdict,
                      generate_series(1, request_count) AS request) AS target
         CROSS JOIN LATERAL (
-            SELECT next.*, sum(octet_length(next.body)) OVER (ROWS UNBOUNDED PRECEDING) AS size,
+            SELECT next.*,
+                   sum(octet_length(next.body) + coalesce(telesto.headers_bytes(next.headers), 0))
+                   OVER (ROWS UNBOUNDED PRECEDING) AS size,
                    row_number() OVER (ROWS UNBOUNDED PRECEDING) AS rank
-            FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
+            FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body, message.headers
                   FROM telesto.topic_messages AS message
                   WHERE message.topic_id = target.topic_id
                     AND message.number > target.after

@@ -28,7 +28,8 @@ BEGIN
            CASE WHEN wanted_subscriptions[message.request] <= 0 THEN
                (SELECT topic.name FROM telesto.topics AS topic WHERE topic.topic_id = message.topic_id) END,
            message.number, message.sender_id, message.time_of_arrival,
-           CASE WHEN message.size <= max_bytes[message.request] THEN message.body END
+           CASE WHEN message.size <= max_bytes[message.request] THEN message.body END,
+           CASE WHEN message.size <= max_bytes[message.request] THEN message.headers END
     FROM (SELECT found.*, row_number() OVER arrivals AS rank, sum(found.bytes) OVER arrivals AS size
           FROM (SELECT target.request, target.subscription_id, target.topic_id, message.*
                 FROM (SELECT unnest(target_requests) AS request, unnest(target_subscriptions) AS subscription_id,
@@ -36,10 +37,11 @@ BEGIN
                              greatest(unnest(target_afters), unnest(target_positions)) AS after,
                              unnest(target_lasts) AS last) AS target
                 CROSS JOIN LATERAL (
-                    SELECT next.number, next.sender_id, next.time_of_arrival, next.body,
-                           octet_length(next.body) AS bytes,
+                    SELECT next.number, next.sender_id, next.time_of_arrival, next.body, next.headers,
+                           octet_length(next.body) + coalesce(telesto.headers_bytes(next.headers), 0) AS bytes,
                            max(next.time_of_arrival) OVER (ROWS UNBOUNDED PRECEDING) AS arrival
-                    FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body
+                    FROM (SELECT message.number, message.sender_id, message.time_of_arrival, message.body,
+                                 message.headers
                           FROM telesto.topic_messages AS message
                           WHERE message.topic_id = target.topic_id
                             AND message.number > target.after

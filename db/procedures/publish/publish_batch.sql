@@ -19,6 +19,8 @@ CREATE OR REPLACE FUNCTION telesto.publish_batch(
     confirm_clients bigint[],      -- per confirmed request: the client; only those with a request here count
     confirm_sessions bigint[],     -- per confirmed request: its session
     confirm_numbers bigint[],      -- per confirmed request: its number
+    headers jsonb[] DEFAULT NULL,  -- per message: its headers, an object of texts; NULL for a message, or for all,
+                                   -- without
     OUT errors smallint[],         -- NULL when all messages are done, else per message: NULL when done, BUSY (not
                                    -- executed, try again), CLIENT_NOT_EXISTING, SESSION_FENCED, SEQUENCE_GAP or
                                    -- NUMBER_REPEATED
@@ -102,11 +104,12 @@ BEGIN
     END IF;
 
     arrived := clock_timestamp();
-    INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body)
+    INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body, headers)
     SELECT topics[request_places[element.request]], element.number, client_ids[element.request], arrived,
-           element.body
+           element.body, element.headers
     FROM (SELECT unnest(element_requests) AS request, unnest(message_numbers) AS number,
-                 unnest(bodies) AS body, unnest(errors) AS error, unnest(duplicates) AS duplicate) AS element
+                 unnest(bodies) AS body, unnest(headers) AS headers, unnest(errors) AS error,
+                 unnest(duplicates) AS duplicate) AS element
     WHERE element.error IS NULL AND element.duplicate IS NOT TRUE
       AND subscribers[request_places[element.request]] > 0;
 

@@ -73,9 +73,9 @@ BEGIN
                row_number() OVER (PARTITION BY removed.topic ORDER BY removed.staged_id) AS rank
         FROM removed
     ), messages AS (
-        INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body)
+        INSERT INTO telesto.topic_messages (topic_id, number, sender_id, time_of_arrival, body, headers)
         SELECT locked_topics[placed.place], lasts[placed.place] + placed.rank, placed.sender_id, arrived,
-               placed.body
+               placed.body, placed.headers
         FROM placed
         WHERE subscribers[placed.place] > 0
     ), grown AS (

@@ -8,9 +8,10 @@
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(
-    sender_id bigint,  -- the client who puts
-    topic text,        -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
-    body bytea         -- the content
+    sender_id bigint,           -- the client who puts
+    topic text,                 -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
+    body bytea,                 -- the content
+    headers jsonb DEFAULT NULL  -- its headers, an object of up to 64 texts; NULL without
 )
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
@@ -19,20 +20,23 @@ AS $$
 DECLARE
     -- No subscriber gets a message that no frame holds, nor what stands behind it.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
+    bytes bigint;
     staged bigint;
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
+    PERFORM telesto.check_headers(headers);
+    bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a message needs a body');
-    ELSIF octet_length(body) > longest THEN
-        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE, format('a body of %s bytes is too long: %s are allowed',
-                                               octet_length(body), longest));
+    ELSIF bytes > longest THEN
+        PERFORM telesto.raise_error(:MESSAGE_TOO_LARGE, format('%s bytes of body and headers are too long: %s are allowed',
+                                               bytes, longest));
     ELSIF topic IS NULL OR char_length(topic) NOT BETWEEN 1 AND 1024 THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a topic''s name has 1 to 1024 characters');
     END IF;
     PERFORM telesto.refuse_invisible(topic);
-    INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body)
-    VALUES (sender_id, topic, body)
+    INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body, headers)
+    VALUES (sender_id, topic, body, nullif(headers, '{}'))
     RETURNING row.staged_id INTO staged;
     RETURN staged;
 END

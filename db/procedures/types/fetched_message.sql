@@ -12,5 +12,6 @@ CREATE TYPE telesto.fetched_message AS (
     number bigint,                -- its number
     sender_id bigint,             -- who put it
     time_of_arrival timestamptz,  -- when it was put
-    body bytea                    -- the content
+    body bytea,                   -- the content
+    headers jsonb                 -- its headers, an object of texts; NULL without
 );

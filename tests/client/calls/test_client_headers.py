@@ -11,6 +11,7 @@ from telesto.client import (
     InvalidParameterError,
     MessageTooLargeError,
     NewMessage,
+    NewTopicMessage,
 )
 
 Connect = Callable[..., Any]
@@ -97,6 +98,29 @@ def test_the_largest_that_can_be(client: Any, queue: Any) -> None:
     assert sum(map(len, (*headers, *headers.values()))) == 8_192
     queue.put(b"x", headers=headers)
     assert queue.get(timeout=0).headers == headers
+
+
+def test_every_subscriber_of_a_topic_gets_them(client: Any, connected: Connect) -> None:
+    subscriber = connected("subscriber")
+    topic = subscriber.topic("prices")
+    topic.subscribe()
+    publisher = client.topic("prices")
+    publisher.put(b"one", headers=HEADERS)
+    publisher.put_many([NewTopicMessage(b"two", headers=HEADERS), b"three"])
+    publisher.put({"wheat": 210})
+    publisher.put("wheat 210", headers={"unit": "t"})
+    messages = [topic.get(timeout=60) for _ in range(5)]
+    assert [message.headers for message in messages] == [
+        HEADERS,
+        HEADERS,
+        {},
+        {"content-type": "application/json"},
+        {"unit": "t", "content-type": "text/plain; charset=utf-8"},
+    ]
+    assert messages[3].json() == {"wheat": 210}
+    assert (messages[4].text, messages[4].content_type) == ("wheat 210", "text/plain; charset=utf-8")
+    with pytest.raises(ValueError, match="the body of message 1 of topic 'prices' is no JSON"):
+        messages[0].json()
 
 
 class TestTheRealService:

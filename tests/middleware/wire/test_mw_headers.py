@@ -43,6 +43,37 @@ async def test_hostile_ones_are_refused(wire: Wire, queue_id: int, headers: list
     assert await wire.read_now(queue_id) == []
 
 
+async def test_hostile_ones_are_refused_by_topics(wire: Wire) -> None:
+    for headers, words in (
+        ([Header("n", "1"), Header("n", "2")], "twice"),
+        ([Header("n", "\0")], "NUL"),
+        ([*LARGEST, Header("m", "")], "8193 bytes"),
+    ):
+        messages = [packets.NewTopicMessage(b"x"), packets.NewTopicMessage(b"x", headers=headers)]
+        answer = await wire.ask(packets.PutToTopic(wire.number(), [], "t", messages))
+        assert answer.code == ErrorCode.INVALID_PARAMETER
+        assert words in answer.details
+    headers = [Header("n", "v")]
+    for size, fits in (((1 << 20) - 22, True), ((1 << 20) - 21, False)):
+        messages = [packets.NewTopicMessage(bytes(size), headers=headers)]
+        answer = await wire.ask(packets.PutToTopic(wire.number(), [], "t", messages))
+        assert (getattr(answer, "code", None) != ErrorCode.MESSAGE_TOO_LARGE) is fits
+
+
+async def test_the_least_frame_holds_the_largest_headers_of_topics(connect: Connect) -> None:
+    wire = await connect()
+    await wire.hello(max_frame=MAX_FRAME_LEAST)
+    await wire.ask(packets.RegisterClient("client", FULL, os.urandom(16)))
+    await wire.ask(packets.Subscribe(wire.number(), [], "t"))
+    for _ in range(2):
+        messages = [packets.NewTopicMessage(bytes(5_000), headers=LARGEST)]
+        answer = await wire.ask(packets.PutToTopic(wire.number(), [], "t", messages))
+        assert answer.results[0].error is None
+    answer = await wire.ask(packets.GetFromTopics(0, "t", [], 0, 10, 0))
+    assert [len(message.headers) for message in answer.messages] == [len(LARGEST)]
+    assert answer.messages[0].body == bytes(5_000)
+
+
 async def test_surrogates_are_refused(wire: Wire, queue_id: int) -> None:
     good = put(wire.number(), queue_id, headers=[Header("n", "abc")])
     packet_id, answer = wire.expect()
