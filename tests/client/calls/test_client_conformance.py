@@ -498,8 +498,8 @@ def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> Non
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        ({"body": "text"}, TypeError, ".encode()"),
-        ({"body": 5}, TypeError, "bytes"),
+        ({"body": None}, TypeError, "body must be bytes"),
+        ({"body": (1, 2)}, TypeError, "not tuple"),
         ({"priority": 0}, InvalidParameterError, "priority"),
         ({"priority": 11}, InvalidParameterError, "priority"),
         ({"priority": "5"}, TypeError, "priority"),

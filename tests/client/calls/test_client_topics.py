@@ -263,8 +263,8 @@ def test_names_that_no_topic_has_are_refused(client: Any, name: str) -> None:
 def test_arguments_of_wrong_types_and_values_are_refused(client: Any, topic: str) -> None:
     with pytest.raises(TypeError, match="topic"):
         client.topic(3)
-    with pytest.raises(TypeError, match="bytes"):
-        client.topic(topic).put("text")
+    with pytest.raises(TypeError, match="body must be bytes"):
+        client.topic(topic).put(None)
     for arguments in ({"max_behind": 0}, {"max_age": 0}, {"drop": True}):
         with pytest.raises(InvalidParameterError):
             client.topic(topic).subscribe(**arguments)
