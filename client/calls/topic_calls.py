@@ -130,7 +130,11 @@ class PutOneToTopicCall(PutToTopicCall):
     """Puts one message to a topic."""
 
     def __init__(
-        self, topic: str, body: Body, sequence: int | None, headers: Mapping[str, str] | None
+        self,
+        topic: str,
+        body: Body,
+        sequence: int | None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         message = arguments.new_topic_message(body, sequence, headers)
         super().__init__(arguments.check_topic(topic), [message])

@@ -158,7 +158,7 @@ def test_a_put_that_was_under_way_is_put_once(client: Client, service: FakeServi
     client.wire.collect()
     client.restart()
     client.wire.advance(1)
-    assert [body for _, _, body in service.topics.topics["t"].messages][3:] == [b"done", b"not done"]
+    assert [body for _, _, body, _ in service.topics.topics["t"].messages][3:] == [b"done", b"not done"]
     [first, second] = list(told_one_by_one(client.wire.session))
     assert [first.message.body, first.topic, first.message_id] == [b"done", "t", 4]
     assert [second.message.body, second.topic, second.message_id] == [b"not done", "t", 5]

@@ -129,7 +129,7 @@ async def check_that_nothing_is_lost(scene: TopicScene, *, again: bool) -> None:
     client = scene.client
     after = await client.topic("news").put(b"after")
     topic = scene.service.topics.topic("news")
-    stored = [body for _, _, body in topic.messages]
+    stored = [body for _, _, body, _ in topic.messages]
     assert stored[after - 1] == b"after"
     left: list[TopicMessage] = []
     while messages := await client.subscribed_topics.get_many(max_messages=10, timeout=0):
