@@ -24,6 +24,7 @@ OTHERS = frozenset(
         "TELESTO_ATTEMPT",
         "TELESTO_REDELIVERED",
         "TELESTO_PARTITION_KEY",
+        "TELESTO_HEADERS",
         # Of the test suite.
         "TELESTO_TEST_DATABASE_URL",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -259,4 +260,6 @@ def environment(plan: ExecPlan, message: Message) -> Mapping[str, str]:
     }
     if message.partition_key is not None:
         variables["TELESTO_PARTITION_KEY"] = message.partition_key
+    if message.headers:
+        variables["TELESTO_HEADERS"] = json.dumps(message.headers)
     return variables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from telesto.cli.common.connection import connected
-from telesto.cli.messages.message_lines import as_raw_line, body_fields
+from telesto.cli.messages.message_lines import as_raw_line, body_fields, headers_field
 from telesto.cli.messages.subscriptions import explained_subscription
 from telesto.cli.messages.taking import TakePlan, Taking, exit_code
 from telesto.cli.terminal.exit_codes import ExitCode
@@ -39,6 +39,7 @@ def _as_json_line(message: TopicMessage) -> bytes:
         "number": message.number,
         "sender_id": message.sender_id,
         "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
+        **headers_field(message.headers),
         **body_fields(message.body),
     }
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

@@ -85,7 +85,7 @@ def _plain(value: Any) -> object:
 
 def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
     """The fields for the terminal: each name and id stands alone, so that it can be pasted into a command."""
-    from telesto.cli.messages.message_lines import preview
+    from telesto.cli.messages.message_lines import headers_preview, preview
 
     shown: dict[str, output.Cell] = {
         "state": _STATES[record.state.name],
@@ -117,6 +117,8 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
         shown["ended"] = _time(record.ended_at)
     if record.reason is not None:
         shown["reason"] = record.reason
+    if record.headers:
+        shown["headers"] = headers_preview(record.headers, 4 * PREVIEW_LENGTH_MAX)
     if record.body is not None:
         shown["body"] = preview(record.body, PREVIEW_LENGTH_MAX)
     return shown

@@ -31,6 +31,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "attempt": message.attempt,
         "redelivered": message.redelivered,
         **_partition_key(message),
+        **headers_field(message.headers),
         **_origin(message.origin),
         **body_fields(message.body),
     }
@@ -46,6 +47,16 @@ def preview(body: bytes, length_max: int) -> str:
 def _partition_key(message: Message) -> dict[str, object]:
     """The key of a message's partition as a field of JSON; nothing without one."""
     return {} if message.partition_key is None else {"partition_key": message.partition_key}
+
+
+def headers_field(headers: dict[str, str]) -> dict[str, object]:
+    """The headers of a message as a field of JSON; nothing without any."""
+    return {"headers": headers} if headers else {}
+
+
+def headers_preview(headers: dict[str, str], length_max: int) -> str:
+    """The beginning of the headers as text of one line."""
+    return preview(", ".join(f"{name}={value}" for name, value in headers.items()).encode(), length_max)
 
 
 def _origin(origin: Origin | None) -> dict[str, object]:

@@ -64,6 +64,28 @@ PartitionKey = Annotated[
     ),
 ]
 
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", metavar="NAME=VALUE", help="A header of the message; may be given several times."
+    ),
+]
+
+
+def headers_of(given: list[str] | None) -> dict[str, str]:
+    """The headers that options give. Raises CommandError for one that is none, and for a name twice."""
+    from telesto.cli.terminal.failures import usage_error
+
+    headers: dict[str, str] = {}
+    for option in given or ():
+        name, separator, value = option.partition("=")
+        if not separator or not name:
+            raise usage_error(f"--header takes NAME=VALUE, not {option!r}")
+        if name in headers:
+            raise usage_error(f"--header {name} is given twice")
+        headers[name] = value
+    return headers
+
 
 def put(
     queue: QueueName,
@@ -77,6 +99,7 @@ def put(
     partition_key: PartitionKey = None,
     delay: Delay = None,
     expires: Expires = None,
+    header: Headers = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -89,7 +112,8 @@ def put(
     from telesto.client import NewMessage
 
     inputs.check_one_given(body, lines, file)
-    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires, partition_key)
+    headers = headers_of(header)
+    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires, partition_key, headers)
     if lines is not None:
         if dedup_key is not None:
             raise usage_error("--dedup-key names one message; --lines puts many")
@@ -119,6 +143,7 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
         partition_key=message.partition_key,
         delay=message.delay,
         expires=message.expires,
+        headers=message.headers,
     )[0]
     if as_json:
         output.print_json(

@@ -10,11 +10,11 @@ import typer
 from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
 from telesto.cli.messages.get import Count, Follow, Wait
-from telesto.cli.messages.put import Body, File, Lines
+from telesto.cli.messages.put import Body, File, Headers, Lines, headers_of
 from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
-    from telesto.client import Subscription, TopicStatistics
+    from telesto.client import Subscription, TopicPutResult, TopicStatistics
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic, 1 to 1,024 characters.")]
 OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
@@ -96,6 +96,7 @@ def put(
             help="The client's own number of the message in this topic; each is stored once, without gaps.",
         ),
     ] = None,
+    header: Headers = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
@@ -108,18 +109,21 @@ def put(
     from telesto.client import NewTopicMessage
 
     inputs.check_one_given(body, lines, file)
+    headers = headers_of(header)
     if lines is not None:
         if sequence is not None:
             raise usage_error("--sequence numbers one message; --lines puts many")
         with inputs.opened(lines) as source, connected(url, client_name) as client:
-            destination = Destination(
-                topic, {"topic": topic}, lambda bodies: client.topic(topic).put_many(bodies)
-            )
-            put_lines(destination, source, as_json)
+
+            def put_bodies(bodies: list[bytes]) -> list[TopicPutResult]:
+                messages = [NewTopicMessage(each, headers=headers) for each in bodies]
+                return client.topic(topic).put_many(messages)
+
+            put_lines(Destination(topic, {"topic": topic}, put_bodies), source, as_json)
         return
     content = inputs.read_body(body, file)
     with connected(url, client_name) as client:
-        result = client.topic(topic).put_many([NewTopicMessage(content, sequence)])[0]
+        result = client.topic(topic).put_many([NewTopicMessage(content, sequence, headers)])[0]
         if result.error is not None:
             raise result.error
     if as_json:
