@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from telesto.client.showing import show_fields
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import MessageState, SubscriptionState
 
@@ -135,6 +136,8 @@ class Message:
     expires_in: float | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
+    __repr__ = show_fields
+
     @property
     def time_of_arrival(self) -> datetime:
         """When the queue took the message, in UTC, by the database's clock."""
@@ -181,6 +184,8 @@ class NewMessage:
     partition_key: str | None = None
     headers: Mapping[str, str] | None = None
 
+    __repr__ = show_fields
+
 
 @dataclass(slots=True)
 class PutResult:
@@ -197,6 +202,8 @@ class PutResult:
     message_id: int | None
     error: TelestoError | None = None
     duplicate: bool = False
+
+    __repr__ = show_fields
 
 
 @dataclass(slots=True)
@@ -220,6 +227,8 @@ class TopicMessage:
     body: bytes
     subscription_id: int = field(default=0, repr=False, compare=False)
     headers: dict[str, str] = field(default_factory=dict)
+
+    __repr__ = show_fields
 
     @property
     def time_of_arrival(self) -> datetime:
@@ -259,6 +268,8 @@ class NewTopicMessage:
     sequence: int | None = None
     headers: Mapping[str, str] | None = None
 
+    __repr__ = show_fields
+
 
 @dataclass(slots=True)
 class TopicPutResult:
@@ -274,6 +285,8 @@ class TopicPutResult:
     number: int | None
     duplicate: bool = False
     error: TelestoError | None = None
+
+    __repr__ = show_fields
 
 
 @dataclass(slots=True)
@@ -364,6 +377,8 @@ class RecoveredPut:
     message_id: int | None
     duplicate: bool = False
     error: TelestoError | None = None
+
+    __repr__ = show_fields
 
 
 @dataclass(slots=True)
@@ -468,6 +483,8 @@ class MessageRecord:
     reason: str | None
     body: bytes | None
     headers: dict[str, str]
+
+    __repr__ = show_fields
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from telesto.client.showing import show_fields
 from telesto.protocol.errors import InvalidParameterError
 
 #: This library needs frames of this size at least, for the leases and numbers that it names at a time. Every
@@ -75,6 +76,8 @@ class ClientOptions:
     page_size: int = 500
     max_addresses: int = 64
     shuffle_addresses: bool = False
+
+    __repr__ = show_fields
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -66,6 +66,9 @@ class AsyncTelestoClient(AsyncRequests):
 
     # ------------------------------------------------------------------ connecting
 
+    def __repr__(self) -> str:
+        return self._session.describe(type(self).__name__)
+
     async def __aenter__(self) -> Self:
         return self
 

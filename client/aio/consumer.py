@@ -14,6 +14,7 @@ from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleC
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import Duration, LeaseId, Message
+from telesto.client.showing import shown
 from telesto.protocol.errors import LeaseLostError, QueueNotExistingError
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class AsyncLeasedMessage:
         self.lease: LeaseId = message.lease
         self._answered = False
         self.message = message
+
+    def __repr__(self) -> str:
+        held = "" if self.held else ", no longer held"
+        return f"<{type(self).__name__} {self.message.message_id}{held}: {shown(self.message.body)}>"
 
     @property
     def body(self) -> bytes:
@@ -157,6 +162,12 @@ class AsyncConsumer:
     def __del__(self) -> None:
         # What waits would be kept for ever. What was taken may still be answered.
         self._state.forgotten = True
+
+    def __repr__(self) -> str:
+        state, queue = self._state, self._queue.name or self._queue.queue_id
+        how = (", closed" if state.closed else ", stopped") if state.closed or state.stopped else ""
+        has = f"{len(state.open)} in work, {len(state.buffer)} waiting"
+        return f"<{type(self).__name__} of {queue!r}{how}: {has}>"
 
     @property
     def joins(self) -> int:

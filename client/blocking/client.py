@@ -68,6 +68,9 @@ class TelestoClient(Requests):
 
     # ------------------------------------------------------------------ connecting
 
+    def __repr__(self) -> str:
+        return self._session.describe(type(self).__name__)
+
     def __enter__(self) -> Self:
         return self
 

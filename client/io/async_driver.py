@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+import warnings
+import weakref
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 from telesto.client.bookkeeping.consumer_calls import NextCall
@@ -52,7 +55,29 @@ class AsyncDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._finished: asyncio.Future[None] | None = None
+        self._let_go = False
         forks.watch(self)
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        """The client was dropped without ``close``: gives back what it has, and tells the service nothing.
+
+        Its connection and its timer do not hold it. This may run in any thread, and when the loop is closed.
+        """
+        if getattr(self, "_loop", None) is None or self._let_go:
+            return
+        self._let_go = True
+        loop, connection = self._loop, self._connection
+        used = connection is not None
+        if loop is not None and not loop.is_closed():
+            with suppress(RuntimeError):  # it was closed meanwhile
+                if self._timer is not None:
+                    loop.call_soon_threadsafe(self._timer.cancel)
+                if connection is not None:
+                    loop.call_soon_threadsafe(connection.transport.abort)
+        if self._state_writer is not None:
+            used = self._state_writer.dropped() or used
+        if used:
+            warn(f"unclosed {self.session.describe('AsyncTelestoClient')}", ResourceWarning, source=self)
 
     def attach(self) -> None:
         """Binds the client to the running loop, once."""
@@ -233,9 +258,10 @@ class AsyncDriver:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._tick)
+        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), _tick, weakref.ref(self))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Does what is due."""
         self._timer = None
         self._timer_at = math.inf
         self.session.tick()
@@ -326,11 +352,13 @@ class AsyncDriver:
             await asyncio.wait([self._connector])
         if self._closing is not None:
             await asyncio.wait([self._closing.gone])
+        self._let_go = True
         if self._state_writer is not None:
             await self._state_writer.close()
 
     def forked(self, error: ForkedError) -> None:
         """This process is a child of the one that made the client."""
+        self._let_go = True
         if self._state_writer is not None:
             self._state_writer.forked()
         self.session.fail_all(error)
@@ -347,7 +375,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, driver: AsyncDriver) -> None:
-        self._driver = driver
+        self._driver = weakref.ref(driver)
         self.link: Link | None = None
         self.gone: asyncio.Future[None] = get_running_loop().create_future()
 
@@ -357,20 +385,30 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Passes bytes on."""
-        self._driver.received(self, data)
+        driver = self._driver()
+        if driver is not None:
+            driver.received(self, data)
 
     def pause_writing(self) -> None:
         """The middleware reads too slowly for now."""
-        self._driver.writable(self, False)
+        if (driver := self._driver()) is not None:
+            driver.writable(self, False)
 
     def resume_writing(self) -> None:
         """The middleware has caught up."""
-        self._driver.writable(self, True)
+        if (driver := self._driver()) is not None:
+            driver.writable(self, True)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
         self.gone.set_result(None)
-        self._driver.lost(self, error)
+        if (driver := self._driver()) is not None:
+            driver.lost(self, error)
+
+
+def _tick(driver_ref: weakref.ref[AsyncDriver]) -> None:
+    if (driver := driver_ref()) is not None:
+        driver.tick()
 
 
 def _wake(completed: list[Call[Any]]) -> None:

@@ -6,6 +6,8 @@ import math
 import select
 import threading
 import time
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from telesto.client.io.waker import Waker
@@ -30,7 +32,9 @@ class BackgroundThread:
 
     def __init__(self, driver: Driver, options: ClientOptions) -> None:
         self._confirm_after = options.confirm_after
-        self._driver = driver
+        self._driver = weakref.ref(driver)
+        self._pause = options.confirm_after
+        self._changes = 0
         self._waker: Waker | None = None
         self._thread: threading.Thread | None = None
         self._sleeps_until = -math.inf
@@ -45,7 +49,7 @@ class BackgroundThread:
             return
         if self._thread is None or self._waker is None:
             self._start()
-        elif self._driver.session.timer < self._sleeps_until:
+        elif (driver := self._driver()) is not None and driver.session.timer < self._sleeps_until:
             self._waker.wake()
 
     def stop_watching(self) -> None:
@@ -55,6 +59,18 @@ class BackgroundThread:
             self._waker.wake()
 
     # Without it
+
+    @property
+    def started(self) -> bool:
+        """Tells whether there is a thread."""
+        return self._thread is not None
+
+    def dropped(self) -> None:
+        """Nothing holds the driver any more: has the thread end, by itself."""
+        self._stopped = True
+        if self._thread is not None and self._waker is not None:
+            with suppress(OSError):  # it has seen it, and is gone
+                self._waker.wake()
 
     def stop(self) -> None:
         """Ends the thread."""
@@ -83,53 +99,52 @@ class BackgroundThread:
     # In the thread
 
     def _run(self) -> None:
-        driver = self._driver
+        """Works and sleeps. Asleep it does not hold the driver, which so ends when it is dropped."""
         waker = self._waker
         assert waker is not None
-        sleep = self._confirm_after
-        changes = 0
-        with driver.inner_lock:
-            while not self._stopped:
-                if driver.driven_by:
-                    sleep = min(2 * sleep, _SLEEP_MAX) if changes == driver.changes else self._confirm_after
-                    changes = driver.changes
-                    self._sleep(waker, time.monotonic() + sleep)
-                    continue
-                driver.serve_due()
-                if driver.sock is None and driver.session.next_attempt is not None:
-                    driver.connect()
-                    driver.hand_on()
-                else:
-                    self._keep(waker)
+        came = False
+        while (driver := self._driver()) is not None:
+            with driver.inner_lock:
+                self._sleeps_until = -math.inf
+                self._watching = False
+                if self._stopped:
+                    return
+                waker.clear()
+                if came and not driver.driven_by:
+                    driver.serve_socket()
+                sleep = self._work(driver)
+                if self._stopped:
+                    return
+            del driver
+            came = sleep is not None and _sleep(waker, *sleep)
+        waker.close()
 
-    def _keep(self, waker: Waker) -> None:
-        """Sleeps until something is due, with an eye on the socket unless calls are likely."""
-        driver = self._driver
+    def _work(self, driver: Driver) -> tuple[float, int | None] | None:
+        """Does what is due; returns until when to sleep, and with an eye on which descriptor."""
+        if driver.driven_by:
+            longer = min(2 * self._pause, _SLEEP_MAX)
+            self._pause = longer if self._changes == driver.changes else self._confirm_after
+            self._changes = driver.changes
+            self._sleeps_until = time.monotonic() + self._pause
+            return self._sleeps_until, None
+        driver.serve_due()
+        if driver.sock is None and driver.session.next_attempt is not None:
+            driver.connect()
+            driver.hand_on()
+            return None
         link = driver.session.link
-        due = driver.session.timer
+        self._sleeps_until = due = driver.session.timer
+        # An eye on the socket, unless calls are likely.
         quiet = link is not None and (link.pending or due - time.monotonic() > _WATCH_AFTER)
-        if driver.sock is not None and quiet:
-            self._watching = True
-            came = self._sleep(waker, due, driver.sock.fileno())
-            self._watching = False
-            if came and not driver.driven_by:
-                driver.serve_socket()
-        else:
-            self._sleep(waker, due)
+        self._watching = driver.sock is not None and bool(quiet)
+        return due, driver.sock.fileno() if driver.sock is not None and quiet else None
 
-    def _sleep(self, waker: Waker, until: float, descriptor: int | None = None) -> bool:
-        """Sleeps with the lock released; tells whether the descriptor is ready."""
-        poll = select.poll()
-        poll.register(waker, select.POLLIN)
-        if descriptor is not None:
-            poll.register(descriptor, select.POLLIN)
-        timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
-        self._sleeps_until = until
-        self._driver.inner_lock.release()
-        try:
-            events = poll.poll(timeout_ms)
-        finally:
-            self._driver.inner_lock.acquire()
-        self._sleeps_until = -math.inf
-        waker.clear()
-        return any(ready == descriptor for ready, _ in events)
+
+def _sleep(waker: Waker, until: float, descriptor: int | None) -> bool:
+    """Tells whether the descriptor is ready."""
+    poll = select.poll()
+    poll.register(waker, select.POLLIN)
+    if descriptor is not None:
+        poll.register(descriptor, select.POLLIN)
+    timeout_ms = None if until == math.inf else max(0.0, (until - time.monotonic()) * 1000)
+    return any(ready == descriptor for ready, _ in poll.poll(timeout_ms))

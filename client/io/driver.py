@@ -14,6 +14,7 @@ import select
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,7 +34,7 @@ from telesto.client.errors import (
 )
 from telesto.client.io import forks, shared
 from telesto.client.io.background_thread import BackgroundThread
-from telesto.client.io.waker import Waker
+from telesto.client.io.waker import QuietSocket, Waker
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
@@ -119,6 +120,23 @@ class Driver:
         return (
             thread == self.driven_by or thread in self._away or self.inner_lock._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way to ask
         )
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        """The client was dropped without ``close``: gives back what it has, and tells the service nothing.
+
+        Nothing calls it any more. Its own thread, which held it only at work, may be the one that runs this.
+        """
+        if getattr(self, "_background", None) is None or self._closed:
+            return
+        self._closed = True
+        used = self._background.started or self.sock is not None or self._store is not None
+        self._background.dropped()
+        if self.sock is not None:
+            self.sock.close()
+        self._waker.close()
+        self._close_store()
+        if used:
+            warn(f"unclosed {self.session.describe('TelestoClient')}", ResourceWarning, source=self)
 
     def use_state(self, store: StateStore) -> None:
         """Keeps the session's state in a store from now on."""
@@ -551,10 +569,10 @@ class Driver:
         elif self.session.next_attempt is None:
             outcome.close()
         else:
-            outcome.setblocking(False)
-            outcome.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.sock = outcome
-            self._poll.register(outcome, select.POLLIN)
+            self.sock = QuietSocket.instead_of(outcome)
+            self.sock.setblocking(False)
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._poll.register(self.sock, select.POLLIN)
             self._link = self.session.link_up(address)
 
     def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:

@@ -65,6 +65,13 @@ class StateWriter:
             self._thread.shutdown(wait=False)
             self._thread = None
 
+    def dropped(self) -> bool:
+        """The client was dropped: lets go of the state if it has it. The thread ends by itself."""
+        if self._store is None:
+            return False
+        self._store.close()
+        return True
+
     def forked(self) -> None:
         """This process is a child of the one that has the state."""
         if self._store is not None:

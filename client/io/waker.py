@@ -6,11 +6,23 @@ import contextlib
 import socket
 
 
+class QuietSocket(socket.socket):
+    """A socket that says nothing when it is dropped: of a client that is dropped, the client says it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+    @classmethod
+    def instead_of(cls, sock: socket.socket) -> QuietSocket:
+        """Takes over the descriptor of a socket. It blocks, or not, as Python's default says."""
+        return cls(fileno=sock.detach())
+
+
 class Waker:
     """A pair of sockets: what one thread writes makes the other's poll return."""
 
     def __init__(self) -> None:
-        self._reading, self._writing = socket.socketpair()
+        self._reading, self._writing = map(QuietSocket.instead_of, socket.socketpair())
         self._reading.setblocking(False)
         self._writing.setblocking(False)
 

@@ -18,7 +18,7 @@ from telesto.client.connection import greeting
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.reconnect import ReconnectPolicy
-from telesto.client.errors import NotConnectedError
+from telesto.client.errors import ForkedError, NotConnectedError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol import packets
@@ -28,6 +28,7 @@ from telesto.protocol.errors import (
     ClientNotExistingError,
     ConnectionLostError,
     ErrorClass,
+    SessionFencedError,
     TakeoverBusyError,
     TelestoError,
     UnsupportedVersionError,
@@ -161,6 +162,22 @@ class BaseSession(ABC):
     def address(self) -> str | None:
         """Where the connection in use leads."""
         return None if self.link is None else str(self.link.address)
+
+    def describe(self, kind: str) -> str:
+        """Tells who the client is and how it stands to the service, as ``repr`` shows it."""
+        name = self.name or (self._identity.name if self._identity is not None else None)
+        who = f"{kind} {name!r}" if name else kind
+        if isinstance(self._closed, ForkedError):
+            return f"<{who} of the process before the fork>"
+        if self._closed is not None:
+            return f"<{who} closed>"
+        if isinstance(self._ended, SessionFencedError):
+            return f"<{who} fenced by another process>"
+        if self.phase in (Phase.READY, Phase.DRAINING):
+            return f"<{who} connected to {self.address}>"
+        if self._identity is not None:
+            return f"<{who} connecting to {self.address or self._reconnect.address}>"
+        return f"<{who} not connected>"
 
     def connect(self, identity: Identity) -> ConnectCall:
         """Becomes a client of the service; the call is over once requests can be sent.

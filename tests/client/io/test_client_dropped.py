@@ -1,0 +1,172 @@
+"""A client that is dropped without ``close`` gives back what it has, and warns."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer
+from faults.waiting import wait_until
+from started import STARTED
+from telesto.client import AsyncTelestoClient, TelestoClient
+
+#: No process of a test takes longer.
+PATIENCE_S = 60.0
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("telesto-")]
+
+
+def collected() -> list[str]:
+    """What is said as the garbage goes."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        gc.collect()
+    return [str(warning.message) for warning in said if warning.category is ResourceWarning]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_blocking_client_gives_back_everything(
+    fake_server: FakeServer, tmp_path: Path, durable: bool
+) -> None:
+    fake_server.service.add_queue("orders")
+    state_dir = tmp_path if durable else None
+    collected()
+    before, threads_before = descriptors(), threads()
+
+    def use() -> None:
+        client = TelestoClient(fake_server.url, state_dir=state_dir)
+        client.connect(name="alice")
+        client.queue("orders").put(b"x")
+        wait_until(lambda: len(threads()) > len(threads_before))
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        use()
+        gc.collect()
+        wait_until(lambda: threads() == threads_before)
+    assert [str(one.message) for one in said] == [
+        f"unclosed <TelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"
+    ]
+    fake_server.wait_for(lambda: not fake_server.served)
+    wait_until(lambda: descriptors() == before)
+    if durable:
+        with TelestoClient(fake_server.url, state_dir=state_dir) as again:
+            again.connect()
+            assert again.name == "alice"
+
+
+def test_a_client_lives_as_long_as_its_handles(fake_server: FakeServer) -> None:
+    fake_server.service.add_queue("orders")
+
+    def make() -> TelestoClient:
+        client = TelestoClient(fake_server.url)
+        client.connect(name="alice")
+        return client
+
+    queue = make().queue("orders")
+    assert collected() == []
+    assert queue.put(b"x") > 0
+    del queue
+    assert len(collected()) == 1
+
+
+def test_a_client_that_is_closed_or_was_never_used_says_nothing(fake_server: FakeServer) -> None:
+    client = TelestoClient(fake_server.url)
+    client.connect(name="alice")
+    client.close()
+    del client
+    TelestoClient(fake_server.url)
+    AsyncTelestoClient(fake_server.url)
+    assert collected() == []
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_an_asyncio_client_gives_back_everything(
+    fake_server: FakeServer, tmp_path: Path, durable: bool
+) -> None:
+    fake_server.service.add_queue("orders")
+    state_dir = tmp_path if durable else None
+
+    async def use() -> None:
+        client = AsyncTelestoClient(fake_server.url, state_dir=state_dir)
+        await client.connect(name="alice")
+        await client.queue("orders").put(b"x")
+
+    async def run() -> list[str]:
+        await asyncio.sleep(0)
+        before = descriptors()
+        await use()
+        said: list[str] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while not said or descriptors() != before:
+                await asyncio.sleep(0.01)
+                said += collected()
+        return said
+
+    collected()
+    assert asyncio.run(run()) == [
+        f"unclosed <AsyncTelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"
+    ]
+    fake_server.wait_for(lambda: not fake_server.served)
+    wait_until(lambda: not threads())
+    if durable:
+        with TelestoClient(fake_server.url, state_dir=state_dir) as again:
+            again.connect()
+            assert again.name == "alice"
+
+
+PROGRAMS = {
+    "blocking": "client = TelestoClient(url); client.connect(name='alice'); queue = client.queue('orders'); "
+    "queue.put(b'x')",
+    "asyncio": "async def main():\n global client\n client = AsyncTelestoClient(url)\n "
+    "await client.connect(name='alice')\n await client.queue('orders').put(b'x')\nasyncio.run(main())",
+    "asyncio, its loop still there": "loop = asyncio.new_event_loop(); client = AsyncTelestoClient(url)\n"
+    "loop.run_until_complete(client.connect(name='alice'))",
+    "a service that is away": "client = TelestoClient(url, options=ClientOptions(call_timeout=0.1))\n"
+    "client.connect(name='alice'); server_gone()\nqueue = client.queue('orders')\n"
+    "try: queue.put(b'x')\nexcept TelestoError: pass",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("flags", [(), ("-X", "dev")])
+def test_the_end_of_the_interpreter(fake_server: FakeServer, program: str, flags: tuple[str, ...]) -> None:
+    """It does not wait for a client that was not closed, and shows no traceback."""
+    fake_server.service.add_queue("orders")
+    text = (
+        "import asyncio, sys\nfrom telesto.client import *\nurl = sys.argv[1]\n"
+        "def server_gone():\n print('ready', flush=True); sys.stdin.readline()\n" + PROGRAMS[program]
+    )
+    with subprocess.Popen(
+        [*STARTED, sys.executable, *flags, "-c", text, fake_server.url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        if "server_gone" in PROGRAMS[program]:
+            assert process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout.readline() == "ready\n"
+            fake_server.deaf = True
+            fake_server.cut()
+            process.stdin.write("\n")
+            process.stdin.flush()
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    if not flags:
+        assert said == ""
