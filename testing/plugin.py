@@ -1,0 +1,166 @@
+"""The plugin for pytest: a service of its own for each test that asks for one.
+
+pytest loads this wherever Telesto is installed, so it imports nothing of Telesto and starts nothing before
+one of its fixtures is used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import inspect
+import itertools
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from telesto.client import TelestoClient
+    from telesto.client.aio.client import AsyncTelestoClient
+
+OPTION = "--telesto-url"
+VARIABLE = "TELESTO_TEST_URL"
+#: How much of its log is shown when the service does not start, in bytes.
+_SHOWN = 4_000
+#: How long the service may take to end, in seconds.
+_END_S = 30.0
+
+
+class Services:
+    """The process that gives fresh services, see `service`."""
+
+    def __init__(self, data_dir: Path, lock: int, log: Path) -> None:
+        """``lock`` is the descriptor of the directory's lock, which the process holds as long as it lives."""
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "telesto.testing.service", str(data_dir)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                pass_fds=[lock],
+                start_new_session=True,  # Ctrl-C is for pytest, which then ends it
+            )
+
+    def fresh(self) -> str:
+        """Ends the service that was given last; returns the URL of a new one."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            print(file=self._process.stdin, flush=True)
+            url = self._process.stdout.readline().strip()
+        except BrokenPipeError:
+            url = ""
+        if not url:
+            said = self._log.read_bytes()[-_SHOWN:].decode(errors="replace")
+            raise RuntimeError(
+                f"the service for the tests has not started, or has ended ({self._log}):\n{said}"
+            )
+        return url
+
+    def end(self) -> None:
+        """Ends it, and PostgreSQL with it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):  # it has ended by itself
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option."""
+    parser.getgroup("telesto").addoption(
+        OPTION,
+        metavar="URL",
+        help=f"use this running service of Telesto as it is, not a fresh one for each test (or {VARIABLE})",
+    )
+
+
+@pytest.fixture(scope="session")
+def telesto_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Starts what gives fresh services, for `telesto_url`; ends it with the session."""
+    with ExitStack() as stack:
+        data_dir, lock = stack.enter_context(_data_directory())
+        services = Services(data_dir, lock, tmp_path_factory.mktemp("telesto") / "service.log")
+        stack.callback(services.end)
+        yield services
+
+
+@pytest.fixture
+def telesto_url(request: pytest.FixtureRequest) -> str:
+    """Gives the URL of a service that holds nothing, or of the one that ``--telesto-url`` names, as it is."""
+    given = request.config.getoption(OPTION) or os.environ.get(VARIABLE)
+    if given:
+        return str(given)
+    services: Services = request.getfixturevalue("telesto_services")
+    return services.fresh()
+
+
+@pytest.fixture
+def telesto_client(telesto_url: str) -> Iterator[TelestoClient]:
+    """Gives a connected client of that service, closed after the test."""
+    from telesto.client import TelestoClient
+
+    with TelestoClient(telesto_url) as client:
+        client.connect(name=f"test-{uuid.uuid4().hex}")
+        yield client
+
+
+@pytest.fixture
+def async_telesto_client(request: pytest.FixtureRequest, telesto_url: str) -> AsyncTelestoClient:
+    """Gives an asyncio client of that service.
+
+    A test that is a coroutine gets it connected, whatever runs it, and it is closed when the test function
+    ends. Any other test connects and closes it in a loop of its own.
+    """
+    from telesto.client.aio.client import AsyncTelestoClient
+
+    client = AsyncTelestoClient(telesto_url)
+    item: Any = request.node
+    test = item.obj
+    if inspect.iscoroutinefunction(test):
+        # Fixtures that are coroutines need a plugin that runs them; so the test itself connects and closes.
+        @functools.wraps(test)
+        async def connected(*args: Any, **kwargs: Any) -> Any:
+            async with client:
+                await client.connect(name=f"test-{uuid.uuid4().hex}")
+                return await test(*args, **kwargs)
+
+        item.obj = connected
+    return client
+
+
+@contextmanager
+def _data_directory() -> Iterator[tuple[Path, int]]:
+    """Gives a data directory that no other process uses, and its lock; the next run starts sooner with it."""
+    if "XDG_CACHE_HOME" in os.environ:
+        cache = Path(os.environ["XDG_CACHE_HOME"])
+    elif (
+        os.geteuid() == 0
+    ):  # PostgreSQL has an account of its own then, which could not pass through root's home
+        cache = Path("/var/cache")
+    else:
+        cache = Path.home() / ".cache"
+    base = cache / "telesto-testing"
+    base.mkdir(parents=True, exist_ok=True, mode=0o711)
+    for number in itertools.count():
+        with (base / f"{number}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield base / str(number), lock.fileno()
+            return
