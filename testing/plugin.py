@@ -47,6 +47,7 @@ class Services:
                 stderr=output,
                 text=True,
                 pass_fds=[lock],
+                env={name: value for name, value in os.environ.items() if not name.startswith("TELESTO_")},
                 start_new_session=True,  # Ctrl-C is for pytest, which then ends it
             )
 

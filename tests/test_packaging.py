@@ -14,7 +14,7 @@ import telesto
 import telesto.client
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("telesto", "protocol", "client", "middleware", "db", "cli", "benchmarks")
+PARTS = ("telesto", "protocol", "client", "middleware", "db", "cli", "benchmarks", "testing")
 DATA = {".sql", ".toml", ".mako", ".typed", ".json"}
 
 
