@@ -20,12 +20,16 @@ from telesto.client import AsyncTelestoClient, TelestoClient
 PATIENCE_S = 60.0
 
 
+#: The names of the threads that clients have.
+OF_CLIENTS = ("telesto-background", "telesto-state_0")
+
+
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("telesto-")]
+    return [thread.name for thread in threading.enumerate() if thread.name in OF_CLIENTS]
 
 
 def collected() -> list[str]:
@@ -33,7 +37,13 @@ def collected() -> list[str]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         gc.collect()
-    return [str(warning.message) for warning in said if warning.category is ResourceWarning]
+    return clients_in(said)
+
+
+def clients_in(said: list[warnings.WarningMessage]) -> list[str]:
+    """What warnings say of clients; what other tests left may go at the same time."""
+    texts = [str(warning.message) for warning in said if warning.category is ResourceWarning]
+    return [text for text in texts if "TelestoClient" in text]
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -56,11 +66,9 @@ def test_a_blocking_client_gives_back_everything(
         use()
         gc.collect()
         wait_until(lambda: threads() == threads_before)
-    assert [str(one.message) for one in said] == [
-        f"unclosed <TelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"
-    ]
+    assert clients_in(said) == [f"unclosed <TelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"]
     fake_server.wait_for(lambda: not fake_server.served)
-    wait_until(lambda: descriptors() == before)
+    wait_until(lambda: descriptors() <= before)
     if durable:
         with TelestoClient(fake_server.url, state_dir=state_dir) as again:
             again.connect()
@@ -110,7 +118,7 @@ def test_an_asyncio_client_gives_back_everything(
         await use()
         said: list[str] = []
         async with asyncio.timeout(PATIENCE_S):
-            while not said or descriptors() != before:
+            while not said or descriptors() > before:
                 await asyncio.sleep(0.01)
                 said += collected()
         return said
