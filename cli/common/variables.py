@@ -25,7 +25,6 @@ OTHERS = frozenset(
         "TELESTO_REDELIVERED",
         "TELESTO_PARTITION_KEY",
         "TELESTO_HEADERS",
-        # Of the test suite.
         # Of the plugin for pytest, and of the test suite.
         "TELESTO_TEST_URL",
         "TELESTO_TEST_DATABASE_URL",
