@@ -17,11 +17,16 @@ def shown(value: object) -> str:
 
 
 def show_fields(self: Any) -> str:
-    """Is ``__repr__`` of a dataclass: leaves out what is None or has its default."""
+    """Is ``__repr__`` of a dataclass: leaves out what is None or empty of names, or has its default."""
     said = []
     for field in fields(self):
         value = getattr(self, field.name)
-        if not field.repr or value is None or (field.default is not MISSING and value == field.default):
+        if (
+            not field.repr
+            or value is None
+            or value == {}
+            or (field.default is not MISSING and value == field.default)
+        ):
             continue
         said.append(f"{field.name}={shown(value)}")
     return f"{type(self).__name__}({', '.join(said)})"
