@@ -173,9 +173,10 @@ async def _measure(url: str, directory: Path, rounds: int, window_s: float) -> N
     found: dict[tuple[str, int], list[Window]] = {(UNDISTURBED, 0): []}
     found |= {(name, target): [] for name in ATTACKS for target in (0, 1)}
     async with running_middlewares(url, directory, 2) as middlewares:
-        clients = [AsyncTelestoClient(middlewares.urls[0]) for _ in range(CLIENTS)]
-        for number, client in enumerate(clients):
-            await client.connect(f"other {number}")
+        url = middlewares.urls[0]
+        clients = [AsyncTelestoClient(url, name=f"other {number}") for number in range(CLIENTS)]
+        for client in clients:
+            await client.connect()
         queue = await clients[0].create_queue("others")
         await _window(clients, queue.queue_id, window_s)
         for _ in range(rounds):

@@ -31,6 +31,7 @@ from telesto.client.errors import (
 )
 from telesto.client.models import (
     Body,
+    ClientRecord,
     DeadLetter,
     Duration,
     Message,
@@ -84,6 +85,7 @@ __all__ = [
     "ClientInterruptedError",
     "ClientMode",
     "ClientOptions",
+    "ClientRecord",
     "Consumer",
     "DeadLetter",
     "DeadlineExceededError",

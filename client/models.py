@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from telesto.client.showing import show_fields
 from telesto.protocol.errors import TelestoError
-from telesto.protocol.packets import MessageState, SubscriptionState
+from telesto.protocol.packets import ClientMode, MessageState, SubscriptionState
 
 #: A length of time: seconds, or a timedelta.
 Duration = float | timedelta
@@ -73,6 +73,23 @@ class LeaseId(NamedTuple):
     consumer_id: int
     lease_id: int
     message_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """A client as the service knows it.
+
+    Attributes:
+        client_id: identifies the client; never used again.
+        name: its unique name.
+        mode: what it may do.
+        temporary: it is deleted when it is closed, or some minutes after its connection was lost for good.
+    """
+
+    client_id: int
+    name: str
+    mode: ClientMode
+    temporary: bool
 
 
 @dataclass(slots=True)

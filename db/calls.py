@@ -267,6 +267,11 @@ def get_queue_settings(*, queue_id: int | None) -> Statement:
     return _TEXTS["get_queue_settings"], queue_id
 
 
+def get_sessions(*, client_ids: Sequence[int | None] | None) -> Statement:
+    """Which processes have clients now, for people: those that have taken them over from others."""
+    return _TEXTS["get_sessions"], client_ids
+
+
 def heartbeat(
     *, own_id: int | None, pids: Sequence[int | None] | None, timeout_s: float | None, latest: int | None
 ) -> Statement:
@@ -282,9 +287,23 @@ def identify_client(
     resume: bool | None,
     attempt: int | None,
     wanted_mode: int | None,
+    process: str | None,
+    library: str | None,
+    address: str | None,
 ) -> Statement:
     """Opens a new session of a client and so fences its session before: a takeover."""
-    return _TEXTS["identify_client"], wanted_id, wanted_name, token, resume, attempt, wanted_mode
+    return (
+        _TEXTS["identify_client"],
+        wanted_id,
+        wanted_name,
+        token,
+        resume,
+        attempt,
+        wanted_mode,
+        process,
+        library,
+        address,
+    )
 
 
 def join_queue(
@@ -427,6 +446,11 @@ def nack_numbered(
         delay_ms,
         begun_ids,
     )
+
+
+def note_clients_seen(*, client_ids: Sequence[int | None] | None) -> Statement:
+    """Notes that the connections of temporary clients are open now, see sweep_temporary_clients."""
+    return _TEXTS["note_clients_seen"], client_ids
 
 
 def note_clock_step(*, step_ms: int | None, seen_steps: int | None, last_id: int | None) -> Statement:
@@ -586,10 +610,18 @@ def recover_leases(
 
 
 def register_client(
-    *, name: str | None, mode: int | None, token: bytes | None, attempt: int | None
+    *,
+    name: str | None,
+    mode: int | None,
+    token: bytes | None,
+    attempt: int | None,
+    temporary: bool | None,
+    process: str | None,
+    library: str | None,
+    address: str | None,
 ) -> Statement:
     """Creates a client with its first session."""
-    return _TEXTS["register_client"], name, mode, token, attempt
+    return _TEXTS["register_client"], name, mode, token, attempt, temporary, process, library, address
 
 
 def register_interest(*, middleware_id: int | None, queue_ids: Sequence[int | None] | None) -> Statement:
@@ -700,9 +732,10 @@ def sweep(
     retention_s: float | None,
     latest: int | None,
     topic_idle_s: float | None,
+    unseen_s: float | None,
 ) -> Statement:
     """A bounded turn of a job that one middleware does for all."""
-    return _TEXTS["sweep"], middleware_id, job, max_rows, hold_s, retention_s, latest, topic_idle_s
+    return _TEXTS["sweep"], middleware_id, job, max_rows, hold_s, retention_s, latest, topic_idle_s, unseen_s
 
 
 def take_batch(
@@ -881,6 +914,7 @@ _TEXTS = {
         get_queue_id,
         get_queue_name,
         get_queue_settings,
+        get_sessions,
         heartbeat,
         identify_client,
         join_queue,
@@ -895,6 +929,7 @@ _TEXTS = {
         list_unconfirmed_operations,
         look_at_clock,
         nack_numbered,
+        note_clients_seen,
         note_clock_step,
         notify_puts,
         place_staged,
@@ -934,6 +969,7 @@ READING = frozenset(
         _TEXTS["get_queue_id"],
         _TEXTS["get_queue_name"],
         _TEXTS["get_queue_settings"],
+        _TEXTS["get_sessions"],
         _TEXTS["list_active_queues"],
         _TEXTS["list_dead_letters"],
         _TEXTS["list_queues"],

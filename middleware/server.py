@@ -17,6 +17,7 @@ from telesto.db.schema import SchemaError
 from telesto.middleware.cluster.interests import Interests, WakeSweep
 from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.cluster.registry import Registry
+from telesto.middleware.cluster.temporary_clients import TemporaryClients
 from telesto.middleware.cluster.wake_listener import WakeListener
 from telesto.middleware.cluster.watchdog import DatabaseWatchdog
 from telesto.middleware.common.deadlines import Deadlines
@@ -144,6 +145,9 @@ class MiddlewareServer:
         jobs_call = shared(database.make("jobs"))
         self.database_clock = DatabaseClock(jobs_call, self.counters)
         self._jobs = MaintenanceJobs(jobs_call, peers, self.database_clock, self._announcer, settings)
+        self._temporary_clients = TemporaryClients(
+            jobs_call, self._connected_temporary, self._jobs.temporary_clients.poke, settings
+        )
         registry_connection = database.make("registry", gated=False)
         self.registry = Registry(
             registry_connection.call,
@@ -272,12 +276,17 @@ class MiddlewareServer:
             self._watch.work,
             self.database_clock.work,
             *self._jobs.work,
+            self._temporary_clients.work,
             self.disk.work,
             self._leaving.work,
             self._leases.work,
             self._lost_leases.work,
             self._consumer_changes.work,
         ]
+
+    def _connected_temporary(self) -> list[int]:
+        clients = (connection.pipeline.client for connection in self.connections.snapshot())
+        return [client.client_id for client in clients if client.temporary]
 
     def _make_connection(self) -> Connection:
         return Connection(self._services, self.connections, self._intake, self._flusher)

@@ -2569,6 +2569,10 @@ class RegisterClient(RarePacket):
         token: 16 random bytes, the same in each repetition.
         attempt: Rises with each RegisterClient and IdentifyClient sent with this token: one that comes
             late, after a later one was executed, is refused with SESSION_FENCED. Tag 1; may be left out.
+        temporary: The client lasts as long as it is connected: it is deleted some minutes after its
+            connection was lost for good. Tag 2; may be left out.
+        process: For people: which process this is, such as host:pid. At most 255 characters are kept. Tag
+            3; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x11
@@ -2578,6 +2582,8 @@ class RegisterClient(RarePacket):
     token: bytes
     _: KW_ONLY
     attempt: int | None = None
+    temporary: bool | None = None
+    process: str | None = None
 
 
 @dataclass(slots=True)
@@ -2615,6 +2621,7 @@ class IdentifyClient(RarePacket):
             late, after a later one was executed, is refused with SESSION_FENCED. Tag 3; may be left out.
         mode: The mode that the client must have; with another one it is not taken over, and
             CLIENT_MODE_PERMISSION_VIOLATION is answered. Tag 4; may be left out.
+        process: As in RegisterClient. Tag 5; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x13
@@ -2626,6 +2633,7 @@ class IdentifyClient(RarePacket):
     resume: bool | None = None
     attempt: int | None = None
     mode: ClientMode | None = None
+    process: str | None = None
 
 
 @dataclass(slots=True)
@@ -5328,7 +5336,7 @@ LAYOUTS = Layouts(
         "RegisterClient": Layout(
             RegisterClient,
             {"client_name": "string", "mode": "ClientMode", "token": "bytes"},
-            {1: ("attempt", "u32")},
+            {1: ("attempt", "u32"), 2: ("temporary", "bool"), 3: ("process", "string")},
             True,
         ),
         "RegisterClientResponse": Layout(
@@ -5337,7 +5345,13 @@ LAYOUTS = Layouts(
         "IdentifyClient": Layout(
             IdentifyClient,
             {"client_id": "i64", "client_name": "string"},
-            {1: ("token", "bytes"), 2: ("resume", "bool"), 3: ("attempt", "u32"), 4: ("mode", "ClientMode")},
+            {
+                1: ("token", "bytes"),
+                2: ("resume", "bool"),
+                3: ("attempt", "u32"),
+                4: ("mode", "ClientMode"),
+                5: ("process", "string"),
+            },
             True,
         ),
         "IdentifyClientResponse": Layout(

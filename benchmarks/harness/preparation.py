@@ -201,8 +201,8 @@ async def prepare(settings: RunSettings, urls: Sequence[str]) -> Prepared:
     names = [f"bench-{number:05}" for number in range(len(chosen))]
     client_ids = await _register(names, urls)
     groups = groups_of(chosen)
-    async with AsyncTelestoClient(urls[0]) as client:
-        await client.connect(name="bench-preparation", existing="use")
+    async with AsyncTelestoClient(urls[0], name="bench-preparation") as client:
+        await client.connect()
         if settings.workload == TOPIC_WORKLOAD:
             topics = {group: [f"{group}-{number}" for number in _numbers(settings)] for group in groups}
             prepared = Prepared(assign(chosen, names, client_ids, topics))
@@ -231,8 +231,8 @@ async def _register(names: Sequence[str], urls: Sequence[str]) -> list[int]:
     some_at_a_time = asyncio.Semaphore(REGISTERING_AT_ONCE)
 
     async def register(index: int) -> int:
-        async with some_at_a_time, AsyncTelestoClient(urls[index % len(urls)]) as client:
-            await client.connect(name=names[index], existing="use")
+        async with some_at_a_time, AsyncTelestoClient(urls[index % len(urls)], name=names[index]) as client:
+            await client.connect()
             assert client.client_id is not None
             return client.client_id
 
@@ -244,8 +244,8 @@ async def _subscribe(participants: Sequence[Participant], urls: Sequence[str]) -
     subscriptions = {}
     for each in participants:
         if each.role in ("subscriber", "away"):
-            async with AsyncTelestoClient(urls[each.number % len(urls)]) as client:
-                await client.connect(name=each.name, existing="use")
+            async with AsyncTelestoClient(urls[each.number % len(urls)], name=each.name) as client:
+                await client.connect()
                 subscriptions[each.number] = await client.topic(str(each.destination)).subscribe()
     return subscriptions
 

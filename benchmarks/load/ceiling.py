@@ -87,7 +87,16 @@ class Calls:
         names = [f"ceiling-{self.purpose}-{index}" for index in range(self._plan.clients)]
         rows = []
         for name in names:
-            register = calls.register_client(name=name, mode=FULL_MODE, token=os.urandom(16), attempt=None)
+            register = calls.register_client(
+                name=name,
+                mode=FULL_MODE,
+                token=os.urandom(16),
+                attempt=None,
+                temporary=False,
+                process=None,
+                library=None,
+                address=None,
+            )
             rows += await self._connection.fetch(*register)
         chosen = [rows[position % len(rows)] for position in range(self._plan.batch)]
         self._clients = [row["client_id"] for row in chosen]

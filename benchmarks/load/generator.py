@@ -43,13 +43,12 @@ class BlockingQueue:
 class BlockingClient:
     """A blocking client in a process of its own: each call stops the event loop until its answer."""
 
-    def __init__(self, url: str, *, state_dir: str | None, delivery: Delivery) -> None:
-        self._client = TelestoClient(url, state_dir=state_dir, delivery=delivery)
+    def __init__(self, url: str, *, name: str, state_dir: str | None, delivery: Delivery) -> None:
+        self._client = TelestoClient(url, name=name, state_dir=state_dir, delivery=delivery)
 
-    async def connect(self, *, name: str, existing: str) -> None:
-        """Connect as the registered client `name`."""
-        assert existing == "use"
-        self._client.connect(name=name, existing="use")
+    async def connect(self) -> None:
+        """Connect as the registered client."""
+        self._client.connect()
 
     async def put_message(
         self, queue_id: int, body: bytes, *, priority: int, receiver_id: int | None, partition_key: str | None
@@ -113,9 +112,9 @@ async def _connect(plan: WorkloadPlan) -> list[AsyncTelestoClient]:
             if plan.settings.client == "blocking"
             else AsyncTelestoClient
         )
-        client = kind(url, state_dir=state_dir, delivery=plan.settings.delivery)
+        client = kind(url, name=participant.name, state_dir=state_dir, delivery=plan.settings.delivery)
         async with some_at_a_time:
-            await client.connect(name=participant.name, existing="use")
+            await client.connect()
         return client
 
     return list(await asyncio.gather(*(connect(participant) for participant in plan.participants)))

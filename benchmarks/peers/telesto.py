@@ -108,8 +108,8 @@ class TelestoPeer(Peer):
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[AsyncTelestoClient]:
         """A client that manages queues, for one block."""
-        async with AsyncTelestoClient(self.address()["url"]) as client:
-            await client.connect(name=LOOKING_AFTER, existing="use")
+        async with AsyncTelestoClient(self.address()["url"], name=LOOKING_AFTER) as client:
+            await client.connect()
             yield client
 
 
@@ -150,6 +150,6 @@ class TelestoClientOfPeer:
 
 async def connect(address: Address, queue: str) -> Client:
     """Open a client with a unique name."""
-    client = AsyncTelestoClient(address["url"])
-    await client.connect(name=f"peer-{time.monotonic_ns()}")
+    client = AsyncTelestoClient(address["url"], name=f"peer-{time.monotonic_ns()}")
+    await client.connect()
     return TelestoClientOfPeer(client, (await client.get_queue_by_name(queue)).queue_id)

@@ -37,8 +37,11 @@ def connected(url: str, name: str | None, options: ClientOptions | None = None) 
         return
     left_clients.remove_left(url)
     fresh = _fresh_name()
-    with TelestoClient(url, options=impatient(options)) as client, watched(url, lambda: client.connected):
-        client.connect(name=fresh)
+    with (
+        TelestoClient(url, options=impatient(options), name=fresh) as client,
+        watched(url, lambda: client.connected),
+    ):
+        client.connect()
         with left_clients.recorded(url, fresh) as forget:
             try:
                 yield client

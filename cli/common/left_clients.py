@@ -74,8 +74,8 @@ def _remove(url: str, path: Path) -> None:
 def _delete_client(url: str, name: str) -> None:
     # A name is random and used once, so it belongs to the client that was left. If the command was killed
     # before the client was created, or after it was deleted, this creates it, which does no harm.
-    with TelestoClient(url, options=impatient()) as client, watched(url, lambda: client.connected):
-        client.connect(name=name, existing="use")
+    with TelestoClient(url, options=impatient(), name=name) as client, watched(url, lambda: client.connected):
+        client.connect()
         client.delete_client()
 
 

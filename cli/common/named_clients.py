@@ -46,11 +46,11 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
         check_name("name", name)
     directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
     with (
-        TelestoClient(url, state_dir=directory, options=impatient(options)) as client,
+        TelestoClient(url, state_dir=directory, options=impatient(options), name=name) as client,
         watched(url, lambda: client.connected),
     ):
         try:
-            client.connect(name=name, existing="use")
+            client.connect()
         except StateError as error:
             raise _explained(error, directory) from error
         _tell_of_recovered_puts(client)

@@ -17,8 +17,8 @@ GROUP_MESSAGES = 1024
 def produce(url: str, name: str, queue_id: int, text: Path, share: int, shares: int) -> None:
     """Put every `shares`-th line of `text`, from number `share` on, into the queue as client `name`."""
     bodies = _bodies(text, share, shares)
-    with TelestoClient(url) as client:
-        client.connect(name=name)
+    with TelestoClient(url, name=name) as client:
+        client.connect()
         wait_for_start(client.client_id)
         while group := list(islice(bodies, GROUP_MESSAGES)):
             for result in client.queue(queue_id).put_many(group):

@@ -19,8 +19,8 @@ def read(url: str, name: str, queue_id: int, records: Path) -> None:
 
     That message has the lowest priority, so it is read after all the lines.
     """
-    with TelestoClient(url) as client, records.open("wb") as file:
-        client.connect(name=name)
+    with TelestoClient(url, name=name) as client, records.open("wb") as file:
+        client.connect()
         wait_for_start(client.client_id)
         while True:
             messages = client.queue(queue_id).get_many(max_messages=BATCH_MESSAGES)

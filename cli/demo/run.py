@@ -96,8 +96,8 @@ def _scratch_directory() -> Iterator[Path]:
 def _queue(url: str) -> Iterator[tuple[TelestoClient, int]]:
     """A queue for this run only, and the client that manages it."""
     run = time.time_ns()
-    with TelestoClient(url) as client:
-        client.connect(name=f"demo-{run}")
+    with TelestoClient(url, name=f"demo-{run}") as client:
+        client.connect()
         queue = client.create_queue(f"demo-{run}")
         try:
             yield client, queue.queue_id

@@ -269,7 +269,7 @@ class AsyncConsumer:
     async def _join(self) -> None:
         if self._joined:
             return
-        self._driver.attach()
+        await self._driver.start_connecting()
         async with self._joining:
             if not self._joined:
                 await self._join_queue(self._state, gone=0)

@@ -27,6 +27,7 @@ async def in_batches(
 
     Raises the error of the first call when it cannot even be begun.
     """
+    await driver.start_connecting()
     results: list[OutcomeT] = []
     under_way: deque[CallT] = deque()
 

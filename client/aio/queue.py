@@ -347,6 +347,7 @@ class AsyncQueue(QueueHandle):
         while True:
             queue_id = self.queue_id or await self.find()
             put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
+            await self._driver.start_connecting()
             asked, response = self._driver.start(put), self._driver.start(read)
             try:
                 await self._driver.wait_for(asked)

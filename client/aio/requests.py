@@ -77,7 +77,7 @@ class AsyncRequests:
         return self._session.connected
 
     async def ping(self) -> float:
-        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        """Asks the middleware for a sign of life; returns the seconds that it took. Registers no client."""
         self._driver.attach()
         return await self._driver.ask(self._session.ping)
 
@@ -298,7 +298,7 @@ class AsyncRequests:
         return self._told_one_by_one(shared.durable(self._session))
 
     async def _told_one_by_one(self, session: DurableSession) -> AsyncIterator[RecoveredPut]:
-        self._driver.attach()
+        await self._driver.start_connecting()
         await self._driver.ask(session.when_settled)
         recovered = shared.told_one_by_one(session)
         while (put := self._driver.tell(lambda: next(recovered, None))) is not None:

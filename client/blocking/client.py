@@ -9,14 +9,10 @@ from telesto.client import arguments
 from telesto.client.blocking.pool import Pools
 from telesto.client.blocking.queue import Queues
 from telesto.client.blocking.requests import Requests
-from telesto.client.bookkeeping.identity import Identity
-from telesto.client.calls.queue_calls import Call
-from telesto.client.calls.state import StoredClient
-from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.io.shared import StateDir
-from telesto.client.models import Duration
+from telesto.client.models import ClientRecord, Duration
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
 from telesto.client.url import Existing, parse_url
@@ -39,30 +35,43 @@ class TelestoClient(Requests):
         self,
         url: str | None = None,
         *,
+        name: str | None = None,
+        client_id: int | None = None,
+        mode: ClientMode | None = None,
+        existing: Existing | None = None,
         state_dir: StateDir | None = None,
         delivery: Delivery = "once",
         options: ClientOptions | None = None,
     ) -> None:
-        """Makes a client; nothing is sent yet.
+        """Makes a client; nothing is sent yet. The first call connects.
 
         Args:
             url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
                 middleware on this machine.
+            name: the client's name, unique on the service. ``{host}``, ``{pid}`` and ``{random}`` in it stand
+                for this machine, this process and eight random digits: processes that run at the same time
+                need different names. The client is used if it exists, else registered. Without a name (and a
+                ``client_id``), here and in the URL, the client is a temporary one: it is deleted by
+                ``close``, or by the service some minutes after its process died, with its subscriptions.
+            client_id: instead of a name: the id of a client that exists.
+            mode: what the client may do; by default FULL for a new client and anything for an existing one.
+            existing: "use" (default) or "error" when a client of this name exists already. If it is used,
+                another process that is connected as this client gets SessionFencedError.
             state_dir: a directory in which the client keeps what it must not forget, so that the next process
                 with the same directory goes on where this one ended, however it ended. One at a time has it;
-                it is made by ``connect`` if there is none, and let go of by ``close``.
+                the first call makes it if there is none, and ``close`` lets go of it. It needs a name.
             delivery: "once" for exactly-once puts and hand-overs; "fast" for less work per message: a put
                 that is tried again may be doubled, and a message whose hand-over fails is lost.
             options: bounds and times.
 
-        Raises AddressError for a URL that cannot be used.
+        Raises AddressError for a URL that cannot be used, InvalidParameterError for a name that is none.
         """
         self._url = parse_url(url)
         self._options = ClientOptions() if options is None else options
-        self._state_dir = state_dir if state_dir is not None else self._url.state_dir
-        self._session = shared.make_session(self._url, self._options, delivery, self._state_dir)
-        self._driver = Driver(self._session, self._options)
-        self._tried: Identity | None = None
+        wanted = shared.wanted_client(self._url, name, client_id, mode, existing)
+        state_dir = state_dir if state_dir is not None else self._url.state_dir
+        self._session = shared.make_session(self._url, self._options, delivery, state_dir)
+        self._driver = Driver(self._session, self._options, wanted, state_dir)
         self._pools = Pools()
         self._queues = Queues(self._driver, self._pools)
 
@@ -79,39 +88,18 @@ class TelestoClient(Requests):
     ) -> None:
         self._close(failed=error is not None)
 
-    def connect(
-        self,
-        name: str | None = None,
-        *,
-        client_id: int | None = None,
-        mode: ClientMode | None = None,
-        existing: Existing | None = None,
-    ) -> None:
-        """Becomes a client of the service; what is left out is taken from the URL.
+    def connect(self) -> ClientRecord:
+        """Connects, unless the client is connected already; returns what the service knows of the client.
 
-        Args:
-            name: the client's name. It is registered; a name that is taken is an error unless ``existing`` is
-                "use".
-            client_id: instead of a name: the id of a client that exists.
-            mode: what the client may do; by default FULL for a new client and anything for an existing one.
-            existing: "error" (default) or "use" a client of this name that exists already. It is taken over:
-                another process that is connected as this client gets SessionFencedError.
+        The first call connects by itself. After SessionFencedError this takes the client back.
 
-        Raises ClientNameNotUniqueError, ClientNotExistingError, ClientModePermissionError when the existing
-        client has another mode, and NotConnectedError when no middleware can be reached. With a state_dir,
+        Raises NotConnectedError when no middleware can be reached in ``call_timeout``,
+        ClientNameNotUniqueError (only with ``existing="error"``), ClientNotExistingError for an unknown
+        ``client_id``, ClientModePermissionError when the existing client has another mode. With a state_dir,
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """
-        shared.check_identity(name, client_id, mode, existing)
-
-        def connect() -> Call[None]:
-            stored = self._open_state()
-            identity = shared.choose_identity(self._url, name, client_id, mode, existing, self._tried, stored)
-            call = self._session.connect(identity)
-            self._tried = identity
-            return call
-
-        self._driver.ask(connect)
-        self._tried = None
+        self._driver.connect_client()
+        return shared.record_of(self._session)
 
     def close(self, *, drain: Duration | None = None) -> None:
         """Ends ``run_consumer`` and ``serve_requests``, confirms what was taken, and closes the connection.
@@ -143,12 +131,3 @@ class TelestoClient(Requests):
                 self._pools.closed.set()
 
         self._pools.close(close, aside=self._driver.in_call)
-
-    def _open_state(self) -> StoredClient | None:
-        """Opens the state if there is to be one; returns the client to come back as."""
-        if self._state_dir is None:
-            return None
-        session = shared.durable(self._session)
-        if not self._driver.has_state and not session.closed:
-            self._driver.use_state(StateDirectory(self._state_dir))
-        return session.stored_client

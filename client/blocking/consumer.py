@@ -270,7 +270,7 @@ class Consumer:
     def _join(self) -> None:
         if self._joined:
             return
-        self._driver.attach()
+        self._driver.start_connecting()
         with self._joining:
             if not self._joined:
                 self._join_queue(self._state, gone=0)

@@ -28,6 +28,7 @@ def in_batches(
 
     Raises the error of the first call when it cannot even be begun.
     """
+    driver.start_connecting()
     results: list[OutcomeT] = []
     under_way: deque[CallT] = deque()
 

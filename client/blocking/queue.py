@@ -355,6 +355,7 @@ class Queue(QueueHandle):
         while True:
             queue_id = self.queue_id or self.find()
             put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
+            self._driver.start_connecting()
             asked, response = self._driver.start(put), self._driver.start(read)
             try:
                 self._driver.wait_for(asked)

@@ -78,7 +78,7 @@ class Requests:
         return self._session.connected
 
     def ping(self) -> float:
-        """Asks the middleware for a sign of life; returns the seconds that it took. Needs no ``connect``."""
+        """Asks the middleware for a sign of life; returns the seconds that it took. Registers no client."""
         self._driver.attach()
         return self._driver.ask(self._session.ping)
 
@@ -297,7 +297,7 @@ class Requests:
         return self._told_one_by_one(shared.durable(self._session))
 
     def _told_one_by_one(self, session: DurableSession) -> Iterator[RecoveredPut]:
-        self._driver.attach()
+        self._driver.start_connecting()
         self._driver.ask(session.when_settled)
         recovered = shared.told_one_by_one(session)
         while (put := self._driver.tell(lambda: next(recovered, None))) is not None:

@@ -107,15 +107,18 @@ def closed_error(call: Call[Any] | None = None) -> TelestoError:
 
 def again(error: TelestoError) -> TelestoError:
     """Makes an error like this one; raising the same one again and again would pile up tracebacks."""
-    return type(error)(error.details)
+    other = type(error)(error.details, address=error.address)
+    other.__cause__ = error.__cause__
+    return other
 
 
 def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
     """Makes the error for a call of a client that another process has taken over."""
     outcome = "; the request may have been done" if call is not None and in_doubt(call) else ""
     error = SessionFencedError(
-        "another process has connected as this client since; a client is for one process at a time: "
-        f"give each a name of its own, or connect again to take it back{outcome}",
+        f"another process has connected as this client ({cause.details}); a client is for one process at a "
+        f"time: give each a name of its own, such as worker-{{host}}-{{pid}}, or connect() again to take it "
+        f"back{outcome}",
         method=call.method if call else None,
         queue_id=call.queue_id if call else None,
         address=cause.address,
@@ -158,8 +161,11 @@ def not_connected_in_time(
     return error
 
 
-def ended_error(call: Call[Any], reason: TelestoError) -> TelestoError:
-    """Makes the error for a call of a client that the service no longer accepts."""
+def ended_error(call: Call[Any], reason: TelestoError, *, first: bool = False) -> TelestoError:
+    """Makes the error for a call of a client that the service does not accept, or no longer.
+
+    ``first`` tells that it has not accepted it yet, so that the reason is the answer to this call.
+    """
     if in_doubt(call):
         error: TelestoError = ConnectionLostError(
             f"the connection was lost for good ({reason.details}); the request may have been done",
@@ -168,7 +174,7 @@ def ended_error(call: Call[Any], reason: TelestoError) -> TelestoError:
         )
         error.__cause__ = reason
         return error
-    return not_connected(reason)
+    return again(reason) if first else not_connected(reason)
 
 
 def outcome_unknown(call: Call[Any]) -> OutcomeUnknownError:
@@ -220,9 +226,9 @@ def misfit_error(call: Call[Any], misfit: StateMismatchError) -> TelestoError:
 def not_connected(ended: TelestoError | None) -> TelestoError:
     """Makes the error for a call without a client."""
     if ended is None:
-        return NotConnectedError("not connected; call connect(name=...) first")
+        return NotConnectedError("not connected; connect() connects")
     if isinstance(ended, SessionFencedError):
-        return fenced_error(None, ended)
-    error = NotConnectedError(f"no longer connected: {ended.details}; call connect(...) again")
+        return again(ended)
+    error = NotConnectedError(f"not connected: {ended.details}; connect() tries again")
     error.__cause__ = ended
     return error

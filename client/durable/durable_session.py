@@ -171,7 +171,7 @@ class DurableSession(Session):
 
     def _cannot_identify(self, error: TelestoError) -> None:
         """No session may be asked for without a note of it."""
-        if self._connecting is not None:
+        if self._connecting:
             self._stop_connecting(failures.again(error))
             return
         self.drop_link(failures.again(error))
@@ -185,8 +185,9 @@ class DurableSession(Session):
 
     def connect(self, identity: Identity) -> ConnectCall:
         """Becomes a client of the service; requests of an earlier process are in doubt until then."""
+        first = self._identity is None
         call = super().connect(identity)
-        for request in self._wal.open_requests():
+        for request in self._wal.open_requests() if first else ():
             put = call_of(request)
             self._waiting_calls.last_order += 1
             put.order = self._waiting_calls.last_order

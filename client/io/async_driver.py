@@ -14,8 +14,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from telesto.client.bookkeeping.consumer_calls import NextCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
+from telesto.client.bookkeeping.identity import WantedClient
 from telesto.client.calls.queue_calls import DONE, Call
-from telesto.client.calls.state import StoredClient
 from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import ForkedError, connection_failure
@@ -39,8 +39,11 @@ class AsyncDriver:
         options: the client's bounds and times.
     """
 
-    def __init__(self, session: Session, options: ClientOptions, state_dir: StateDir | None) -> None:
+    def __init__(
+        self, session: Session, options: ClientOptions, wanted: WantedClient, state_dir: StateDir | None
+    ) -> None:
         self.session = session
+        self._wanted = wanted
         self.options = options
         self._connect_timeout = options.connect_timeout
         self._state_writer: StateWriter | None = None
@@ -87,12 +90,24 @@ class AsyncDriver:
         elif self._loop is not loop:
             raise RuntimeError("this client belongs to another event loop; make one client for each loop")
 
-    async def open_state(self) -> StoredClient | None:
-        """Opens the session's state, if it has one, once; returns the client to come back as.
+    async def connect_client(self) -> None:
+        """Becomes the client, unless it is one already, and waits for that. Raises StateError."""
+        await self._open_state()
+        await self.wait_for(self.session.connect(shared.identity(self.session, self._wanted)))
 
-        Raises StateError.
-        """
-        return None if self._state_writer is None else await self._state_writer.open()
+    async def start_connecting(self) -> None:
+        """Begins to become the client, unless it has been begun. Raises StateError."""
+        if self.session.begun:
+            return
+        await self._open_state()
+        if not self.session.begun:
+            self.session.begin(shared.identity(self.session, self._wanted))
+            self.flush_soon()
+
+    async def _open_state(self) -> None:
+        self.attach()
+        if self._state_writer is not None and not self.session.closed:
+            await self._state_writer.open()
 
     # ------------------------------------------------------------------ calls
 
@@ -101,6 +116,8 @@ class AsyncDriver:
         loop = get_running_loop()
         if loop is not self._loop:
             self.attach()
+        if not self.session.begun:
+            await self.start_connecting()
         self._submit(call)
         if not self._flush_is_due:
             self._flush_is_due = True
@@ -114,7 +131,10 @@ class AsyncDriver:
         return self.session.take(call)
 
     def start(self, call: CallT) -> CallT:
-        """Makes a call, to be waited for by ``wait_for`` or given up by ``abandon``."""
+        """Makes a call, to be waited for by ``wait_for`` or given up by ``abandon``.
+
+        ``start_connecting`` has to come before.
+        """
         self.attach()
         self._submit(call)
         return call

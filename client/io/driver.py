@@ -20,10 +20,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from telesto.client.bookkeeping.consumer_calls import NextCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState
+from telesto.client.bookkeeping.identity import WantedClient
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StateChanges, StateStore
 from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
+from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.errors import (
     CallInterruptedBySignalError,
     ClientInterruptedError,
@@ -34,6 +36,7 @@ from telesto.client.errors import (
 )
 from telesto.client.io import forks, shared
 from telesto.client.io.background_thread import BackgroundThread
+from telesto.client.io.shared import StateDir
 from telesto.client.io.waker import QuietSocket, Waker
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
@@ -71,7 +74,11 @@ class Driver:
         changes: how often a thread has stopped driving.
     """
 
-    def __init__(self, session: Session, options: ClientOptions) -> None:
+    def __init__(
+        self, session: Session, options: ClientOptions, wanted: WantedClient, state_dir: StateDir | None
+    ) -> None:
+        self._wanted = wanted
+        self._state_dir = state_dir
         # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
         self.inner_lock = threading.RLock()
         self.session = session
@@ -138,22 +145,35 @@ class Driver:
         if used:
             warn(f"unclosed {self.session.describe('TelestoClient')}", ResourceWarning, source=self)
 
-    def use_state(self, store: StateStore) -> None:
-        """Keeps the session's state in a store from now on."""
-        assert self._durable is not None
-        self._durable.load(store.stored)
-        self._store = store
-
-    @property
-    def has_state(self) -> bool:
-        """Tells whether the session's state has its store."""
-        return self._store is not None
-
     # ------------------------------------------------------------------ for the client
 
     def attach(self) -> None:
         """Raises CallInterruptedBySignalError in a signal's handler that would wait for its own thread."""
         _ = self.lock
+
+    def connect_client(self) -> None:
+        """Becomes the client, unless it is one already, and waits for that. Raises StateError."""
+        with self.lock:
+            self._open_state()
+            self._result(self.session.connect(shared.identity(self.session, self._wanted)))
+
+    def start_connecting(self) -> None:
+        """Begins to become the client, unless it has been begun. Raises StateError."""
+        with self.lock:
+            self._start_connecting()
+
+    def _start_connecting(self) -> None:
+        if not self.session.begun:
+            self._open_state()
+            self.session.begin(shared.identity(self.session, self._wanted))
+
+    def _open_state(self) -> None:
+        """Opens the session's state, if it has one, once."""
+        if self._durable is not None and self._store is None and not self.session.closed:
+            assert self._state_dir is not None
+            store = StateDirectory(self._state_dir)
+            self._durable.load(store.stored)
+            self._store = store
 
     def run(self, call: Call[ResultT]) -> ResultT:
         """Makes a call and waits for its end."""
@@ -234,6 +254,8 @@ class Driver:
         if self._durable is not None:
             thread = threading.current_thread()
             shared.with_reader(call, thread, lambda: not thread.is_alive())
+        if not self.session.begun:
+            self._start_connecting()
         self.session.submit(call)
         return call
 

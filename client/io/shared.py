@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from telesto.client import arguments
-from telesto.client.bookkeeping.identity import Identity
+from telesto.client.bookkeeping.identity import (
+    Identity,
+    WantedClient,
+    check_client_name,
+    choose_identity,
+)
 from telesto.client.calls.queue_calls import Call, PutCall, PutManyCall, ReadResponseCall
 from telesto.client.calls.readers import Reader
-from telesto.client.calls.state import StoredClient
 from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
 from telesto.client.durable.durable_session import DurableSession
-from telesto.client.errors import StateMismatchError
 from telesto.client.models import (
     Body,
+    ClientRecord,
     Duration,
     HandOverId,
     Message,
@@ -80,74 +84,53 @@ def durable(session: Session) -> DurableSession:
     return session
 
 
-def choose_identity(
+def wanted_client(
     url: ServiceUrl,
     name: str | None,
     client_id: int | None,
     mode: ClientMode | None,
     existing: Existing | None,
-    before: Identity | None,
-    stored: StoredClient | None = None,
-) -> Identity:
-    """Returns the client to connect as: from the arguments, what they leave out from the URL.
+) -> WantedClient:
+    """Returns the client to be: from the arguments, what they leave out from the URL.
 
-    ``before`` was tried last and in vain: connecting under the same name is then the same registration,
-    in case that one was done and only its answer lost. ``stored`` is the client that the state belongs to.
-
-    Raises InvalidParameterError, and StateMismatchError when the state is that of another client.
+    Raises InvalidParameterError, TypeError.
     """
-    if name is None and client_id is None:
-        name, client_id = url.name, url.client_id
-    if name is None and client_id is None and stored is not None:
-        name, client_id = stored.name, None if stored.name else stored.client_id
-    if name is None and client_id is None:
-        raise InvalidParameterError(
-            "connect() needs the client's name or client_id, as an argument or in the URL: telesto://...?name=..."
-        )
-    identity = Identity(
-        client_id,
-        None if client_id is not None else name,
-        mode if mode is not None else url.mode,
-        existing or url.existing or "error",
-    )
-    if stored is not None:
-        return _with_state(identity, stored)
-    if client_id is None and before is not None and before.name == name and before.mode is identity.mode:
-        identity.token, identity.attempts = before.token, before.attempts
-    return identity
-
-
-def _with_state(identity: Identity, stored: StoredClient) -> Identity:
-    """Returns the identity as which a client comes back that has been it before, or tried to be."""
-    if stored.scope is not None:
-        asked = identity.client_id if identity.name is None else identity.name
-        if asked not in (stored.client_id, stored.name):
-            raise StateMismatchError(
-                f"the state directory belongs to client {stored.name!r} (id {stored.client_id}), not to "
-                f"{asked!r}; connect as that client, or give this one a state directory of its own"
-            )
-        identity.client_id = stored.client_id
-        identity.held = identity.from_state = True
-    elif identity.name != stored.name:
-        return identity
-    identity.token, identity.attempts = stored.token, stored.attempts
-    return identity
-
-
-def check_identity(
-    name: str | None, client_id: int | None, mode: ClientMode | None, existing: Existing | None
-) -> None:
-    """Checks what ``connect`` is given, before a state is opened. Raises InvalidParameterError, TypeError."""
     if name is not None and client_id is not None:
-        raise InvalidParameterError("give connect() a name or a client_id, not both")
+        raise InvalidParameterError("a client has a name or a client_id, not both")
     if name is not None:
-        arguments.check_name("name", name)
+        check_client_name(name)
     if client_id is not None:
         arguments.check_id("client_id", client_id)
     if mode is not None and not isinstance(mode, ClientMode):
         raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
     if existing is not None:
         check_existing(existing)
+    if name is None and client_id is None:
+        name, client_id = url.name, url.client_id
+    return WantedClient(name, client_id, mode or url.mode, existing or url.existing or "use")
+
+
+def identity(session: Session, wanted: WantedClient) -> Identity:
+    """Returns the identity under which to connect; that of the session if it has one.
+
+    Raises InvalidParameterError, and StateMismatchError when the state is that of another client.
+    """
+    if session.identity is not None:
+        return session.identity
+    stored = session.stored_client if isinstance(session, DurableSession) else None
+    if stored is None and wanted.temporary and isinstance(session, DurableSession):
+        raise InvalidParameterError(
+            "a client with a state_dir needs a name, so that the next process can be it"
+        )
+    return choose_identity(wanted, session.tried, stored)
+
+
+def record_of(session: Session) -> ClientRecord:
+    """Returns what the service knows of the client that the session is."""
+    assert session.client_id is not None
+    assert session.name is not None
+    assert session.mode is not None
+    return ClientRecord(session.client_id, session.name, session.mode, session.temporary)
 
 
 def told_one_by_one(session: DurableSession) -> Iterator[RecoveredPut]:

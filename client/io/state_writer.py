@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from telesto.client.calls.state import StateChanges, StateStore, StoredClient
+from telesto.client.calls.state import StateChanges, StateStore
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.durable.state_directory import StateDirectory
 from telesto.client.errors import ClientClosedError, StateError, StateWriteError
@@ -34,15 +34,14 @@ class StateWriter:
         self._writing: asyncio.Future[StateError | None] | None = None
         self._closed = False
 
-    async def open(self) -> StoredClient | None:
-        """Opens the state, once; returns the client to come back as. Raises StateError."""
+    async def open(self) -> None:
+        """Opens the state, once. Raises StateError."""
         if self._store is None:
             opening = self._begin_to_open()
             await asyncio.wait([opening])
             opening.result()
         if self._closed:
             raise ClientClosedError("the client is closed; open a new one")
-        return self._session.stored_client
 
     def write(self) -> None:
         """Begins to write what the session has to have written, unless a write is under way."""

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from telesto.client.bookkeeping.identity import HandshakeResult, Identity
+from telesto.client.bookkeeping.identity import HandshakeResult, Identity, this_process
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
@@ -18,7 +18,7 @@ from telesto.client.connection import greeting
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.reconnect import ReconnectPolicy
-from telesto.client.errors import ForkedError, NotConnectedError
+from telesto.client.errors import ForkedError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol import packets
@@ -50,7 +50,7 @@ class Phase(Enum):
 
 
 class ConnectCall(Call[None]):
-    """Waits until the client is connected for the first time."""
+    """Waits until the client is connected, unless it was before."""
 
     method = "Connect"
 
@@ -69,6 +69,9 @@ class BaseSession(ABC):
         writable: what was written before has left; the shell sets it.
         link: the connection in use; a shell closes its own when it is another one or None.
         client_id, name, mode, session: who the client is, and its session on the service; None before.
+        temporary: the client lasts as long as it is connected.
+        begun: it is a client, is about to be one, or was one; a call of an application begins it otherwise.
+        tried: the identity under which it has asked to be a client, in vain so far; None without one.
     """
 
     def __init__(
@@ -88,11 +91,15 @@ class BaseSession(ABC):
         self.name: str | None = None
         self.mode: ClientMode | None = None
         self.session: int | None = None
+        self.temporary = False
 
         self.phase = Phase.ABSENT
         self._liveness: LivenessCheck | None = None
         self._identity: Identity | None = None
-        self._connecting: ConnectCall | None = None
+        self.begun = False
+        self.tried: Identity | None = None
+        #: Those who wait for the first connection; empty once there was one.
+        self._connecting: list[ConnectCall] = []
         self._incarnation: str | None = None
         # Of the attempt to identify on the present connection.
         self._takeover: Takeover | None = None
@@ -179,27 +186,38 @@ class BaseSession(ABC):
             return f"<{who} connecting to {self.address or self._reconnect.address}>"
         return f"<{who} not connected>"
 
-    def connect(self, identity: Identity) -> ConnectCall:
-        """Becomes a client of the service; the call is over once requests can be sent.
+    @property
+    def identity(self) -> Identity | None:
+        """The client that the session is, or is about to be; None for none."""
+        return self._identity
 
-        Raises NotConnectedError when the client is closed or connected already.
+    def connect(self, identity: Identity) -> ConnectCall:
+        """Becomes a client of the service, unless it is one already, or is about to be one.
+
+        The call is over once requests can be sent. Raises what a closed client raises.
         """
         if self._closed is not None:
             raise failures.again(self._closed)
-        if self._identity is not None:
-            raise NotConnectedError(
-                f"connected already, as {self.name or self._identity.name or self.client_id}"
-            )
         call = ConnectCall()
         self._start_clock(call)
-        self._connecting = call
-        self._identity = identity
-        self._ended = None
-        if self.phase is Phase.GREETED:
-            self._identify(identity)
-        elif self.phase is Phase.ABSENT:
-            self._reconnect.start()
+        if self._identity is None:
+            self._identity = self.tried = identity
+            self.begun = True
+            self._ended = None
+            self._connecting.append(call)
+            if self.phase is Phase.GREETED:
+                self._identify(identity)
+            elif self.phase is Phase.ABSENT:
+                self._reconnect.start()
+        elif self._connecting:
+            self._connecting.append(call)
+        else:
+            self.finish(call)
         return call
+
+    def begin(self, identity: Identity) -> None:
+        """Becomes a client of the service; what is called meanwhile waits in line."""
+        self.connect(identity).on_done = ignore
 
     def ping(self) -> PingCall:
         """Sends a Ping at once, or as soon as there is a connection, which needs no client."""
@@ -235,7 +253,7 @@ class BaseSession(ABC):
         if not self._reconnect.is_hopeless(error):
             return
         error = failures.cannot_connect(error)
-        if self._connecting is not None:
+        if self._connecting:
             self._stop_connecting(error)
         if self._identity is None:
             for call in self._pings:
@@ -381,6 +399,7 @@ class BaseSession(ABC):
             resume=identity.held,
             attempt=identity.next_attempt(),
             mode=identity.mode,
+            process=this_process(),
         )
         self._note_attempt(identity)
         self._send_handshake(request, self._identify_answered)
@@ -388,7 +407,12 @@ class BaseSession(ABC):
     def _register(self, identity: Identity) -> None:
         mode = identity.mode or ClientMode.FULL
         request = packets.RegisterClient(
-            identity.name or "", mode, identity.token, attempt=identity.next_attempt()
+            identity.name or "",
+            mode,
+            identity.token,
+            attempt=identity.next_attempt(),
+            temporary=identity.temporary or None,
+            process=this_process(),
         )
         self._note_attempt(identity)
         self._send_handshake(request, self._register_answered)
@@ -456,9 +480,7 @@ class BaseSession(ABC):
         elif error.error_class is ErrorClass.REJECTED:
             if isinstance(error, ClientNameNotUniqueError):
                 name = identity.name if identity is not None else ""
-                error.details = (
-                    f'a client named {name!r} exists already; to become it, connect with existing="use"'
-                )
+                error.details = f'a client named {name!r} exists already, and existing="error" was asked for'
             self.handshake_refused(error)
         else:
             self.drop_link(error)
@@ -480,12 +502,14 @@ class BaseSession(ABC):
         self._identity.from_state = False
         self.name = result.name
         self.mode = result.mode
+        self.temporary = self._identity.temporary
         self.session = result.session
         self.phase = Phase.READY
         before, self._incarnation = self._incarnation, result.incarnation
+        self.tried = None
         self._joined(result, before)
-        call, self._connecting = self._connecting, None
-        if call is not None:
+        connecting, self._connecting = self._connecting, []
+        for call in connecting:
             self.finish(call)
 
     # ------------------------------------------------------------------ ceasing to be the client
@@ -494,36 +518,44 @@ class BaseSession(ABC):
         """The service refuses this client, and would do so on any connection."""
         if isinstance(error, ClientNotExistingError):
             self._client_gone()
-        self._end(error, lambda call: failures.ended_error(call, error))
+        first = bool(self._connecting)
+        self._end(error, lambda call: failures.ended_error(call, error, first=first))
 
-    def _cancel_connecting(self, call: ConnectCall) -> None:
-        """The caller no longer wants to be a client."""
-        if call is self._connecting:
+    def _cancel_connecting(self, call: ConnectCall, *, needed: bool) -> None:
+        """The caller no longer waits to be a client; ``needed`` tells that other calls wait for that."""
+        if call not in self._connecting:
+            return
+        if needed:
+            call.on_done = ignore
+            return
+        self._connecting.remove(call)
+        if not self._connecting:
             self._stop_connecting()
-        elif call.error is None:
-            reason = NotConnectedError("connecting was cancelled")
-            self._end(reason, lambda _: failures.not_connected(reason))
 
     def _stop_connecting(self, error: TelestoError | None = None) -> None:
         """Gives up becoming a client; the connection, if any, is closed."""
-        call, self._connecting = self._connecting, None
+        connecting, self._connecting = self._connecting, []
         self._identity = None
-        if call is not None and error is not None:
-            self.fail(call, error)
+        self.begun = False
+        for call in connecting:
+            if error is not None:
+                self.fail(call, failures.again(error))
         for waiting in self._forget_client():
-            self.fail(waiting, failures.not_connected(error))
+            self.fail(waiting, failures.not_connected(None) if error is None else failures.again(error))
         if self.link is not None and self.phase is not Phase.GREETED:
             self.link_down(error or failures.closed_error())
 
     def _check_connecting(self, now: float) -> None:
-        call = self._connecting
-        if call is None:
-            return
-        if call.deadline <= now:
-            self._stop_connecting(
-                failures.not_connected_in_time(self._options, self._reconnect.failure, self.address)
-            )
-        else:
+        due = [call for call in self._connecting if call.deadline <= now]
+        if due:
+            error = failures.not_connected_in_time(self._options, self._reconnect.failure, self.address)
+            if len(due) == len(self._connecting):
+                self._stop_connecting(error)
+            for call in due:
+                if call in self._connecting:
+                    self._connecting.remove(call)
+                    self.fail(call, failures.again(error))
+        for call in self._connecting:
             self.check_at = min(self.check_at, call.deadline)
 
     def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
@@ -537,9 +569,13 @@ class BaseSession(ABC):
         self._identity = None
         self._incarnation = None
         self.session = None
-        if self._connecting is not None:
-            connecting, self._connecting = self._connecting, None
-            self.fail(connecting, reason)
+        connecting, self._connecting = self._connecting, []
+        for call in connecting:
+            self.fail(call, failures.again(reason))
+
+
+def ignore(_call: object) -> None:
+    """Takes the end of a call for which no caller waits."""
 
 
 @lru_cache(maxsize=1)

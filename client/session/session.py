@@ -66,7 +66,7 @@ from telesto.client.connection.liveness import READING_S
 from telesto.client.errors import NotConnectedError, ProtocolViolationError
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions
-from telesto.client.session.base import BaseSession, ConnectCall, Phase
+from telesto.client.session.base import BaseSession, ConnectCall, Phase, ignore
 from telesto.client.session.put_coalescing import ALONE, JointLimits, JointPut, join
 from telesto.client.session.waiting_calls import WaitingCalls
 from telesto.client.url import Address
@@ -240,7 +240,7 @@ class Session(BaseSession):
         if isinstance(call, NextCall):
             self.consumers.forget(call)
         elif isinstance(call, ConnectCall):
-            self._cancel_connecting(call)
+            self._cancel_connecting(call, needed=bool(self._waiting_calls.calls))
         elif isinstance(call, ReleaseCall):
             self._releases = [release for release in self._releases if release is not call]
         elif isinstance(call, GetCall):
@@ -1022,14 +1022,27 @@ class Session(BaseSession):
             self._ledger.confirmations.line_is_empty(self._clock())
         self.pump()
         self._pings.clear()
-        if self._connecting is not None:
+        if self._connecting:
             self._stop_connecting(failures.closed_error())
         if self.phase in (Phase.READY, Phase.DRAINING):
             self.consumers.leave_all()
             self._ledger.received.release_all(self._clock())
             self._ledger.confirmations.hurry(self._clock())
             self._ledger.subscriptions.hurry()
+            self._delete_temporary()
             self.tick()
+
+    def _delete_temporary(self) -> None:
+        """A temporary client ends with its session; if it cannot be told now, the service finds out later."""
+        if not self.temporary or self.phase is not Phase.READY:
+            return
+        call = DeleteClientCall()
+        call.on_done = ignore
+        self._start_clock(call)
+        self._waiting_calls.last_order += 1
+        call.order = self._waiting_calls.last_order
+        self._waiting_calls.calls.append(call)
+        self.pump()
 
     def end_close(self) -> None:
         """Leaves the connection; what still waits for an answer fails."""

@@ -14,6 +14,7 @@ from telesto.middleware.scheduling.requests import Arrivals, topic_channel
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 
+_TEMPORARY_CLIENTS = "temporary_clients"
 _JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
 #: This job scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most
 #: ``_SCANS`` times in ``retention_s``.
@@ -40,6 +41,7 @@ class MaintenanceJobs:
 
     Attributes:
         work: the background tasks.
+        temporary_clients: that of them which deletes temporary clients; it runs when poked.
     """
 
     def __init__(
@@ -58,6 +60,9 @@ class MaintenanceJobs:
         scan.poke()
         self.work.append(scan)
         self.work += [self._periodic(job, settings.due_sweep_interval_s) for job in _DUE_JOBS]
+        sweep = partial(self._sweep, _TEMPORARY_CLIENTS, settings.temporary_client_s)
+        self.temporary_clients = Periodic(_TEMPORARY_CLIENTS, sweep, period_s=None)
+        self.work.append(self.temporary_clients)
 
     def _periodic(self, job: str, period_s: float) -> Periodic:
         return Periodic(job, partial(self._sweep, job, period_s), period_s=period_s)
@@ -77,6 +82,7 @@ class MaintenanceJobs:
                     retention_s=settings.retention_s,
                     latest=self._clock.latest(),
                     topic_idle_s=settings.topic_idle_s,
+                    unseen_s=settings.temporary_client_s,
                 )
             )
             row = rows[0]

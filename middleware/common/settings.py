@@ -329,6 +329,9 @@ class ServerSettings(BaseSettings):
     topic_idle_s: float = Field(
         86_400.0, gt=0, description="A topic that has neither subscribers nor puts for this time is removed."
     )
+    temporary_client_s: float = Field(
+        300.0, gt=0, description="A temporary client is deleted when its connection was gone for this time."
+    )
     shutdown_limit_s: float = Field(
         10.0, ge=0, description="How long requests under way may take when the middleware stops."
     )

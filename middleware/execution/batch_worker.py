@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from time import perf_counter
-from typing import cast
+from typing import Any, cast
 
 from telesto.db import calls
 from telesto.middleware.common.failures import (
@@ -37,6 +37,7 @@ from telesto.middleware.database.connection import DatabaseConnection, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
+from telesto.middleware.procedures.clients import taken_over
 from telesto.middleware.procedures.put import PutGroup, elements_of
 from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.scheduling.dispatcher import (
@@ -131,6 +132,8 @@ class BatchWorker:
             tracer = self._tracer
             followed = tracer.called(requests) if tracer.on else None
             results = await self._executor.run(requests)
+            if results.fenced:
+                await self._tell_by_whom(requests, results)
             counts = self._counts
             counts.calls += 1
             counts.requests += len(requests)
@@ -145,6 +148,16 @@ class BatchWorker:
             )
         self._dispatcher.served(batch)
         return wrote
+
+    async def _tell_by_whom(self, requests: list[Request], results: Results) -> None:
+        """Says in the answers of ended sessions which process has the client now."""
+        failure = next(failure for _, failure in results.failed if failure.code is ErrorCode.SESSION_FENCED)
+        told = await taken_over(self._executor.read, results.fenced, failure)
+        fenced = set(results.fenced)
+        for position, request in enumerate(requests):
+            by = told.get(request.pipeline.client.client_id)
+            if request in fenced and by is not None:
+                results.outcomes[position] = error_frame(request.packet_id, by)
 
     def _settle(self, requests: list[Request], results: Results, scanned_at: int) -> None:
         self._effects.after(requests, results)
@@ -252,6 +265,10 @@ class BisectingExecutor:
             _log.exception("call_failed", kind=self._kind, requests=len(requests))
             return all_failed(requests, unknown())
         return self._read(requests, rows)
+
+    async def read(self, sql: str, *arguments: Any) -> Rows:
+        """Calls a procedure that only reads. Raises what DatabaseConnection.read raises."""
+        return await self._connection.read(sql, *arguments)
 
     async def _call(self, requests: Sequence[Request]) -> Rows:
         """Calls the procedure, and repeats the call if its statement was out of date."""

@@ -29,6 +29,7 @@ from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.metrics.counters import Counters
+from telesto.middleware.procedures.clients import taken_over
 from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
 from telesto.middleware.scheduling.requests import Request, error_frame
 from telesto.middleware.scheduling.single_request import Handler, Reply, Row
@@ -88,6 +89,9 @@ class SingleWorker:
         request.pipeline.apart = False
         self._dispatcher.budget.leave(1, request.size)
         if isinstance(outcome, Failure):
+            if outcome.code is ErrorCode.SESSION_FENCED:
+                told = await taken_over(self._connection.read, [request], outcome)
+                outcome = next(iter(told.values()), outcome)
             self._fail(request, outcome)
         else:
             self._reply(request, outcome)

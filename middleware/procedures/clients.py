@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from telesto.db import calls
-from telesto.middleware.common.failures import FailedError, check_error, failure_of
+from telesto.middleware.common.failures import (
+    FailedError,
+    Failure,
+    LostError,
+    RefusedError,
+    UnavailableError,
+    check_error,
+    failure_of,
+)
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.procedures.unconfirmed import IDENTIFY_BYTES, LIST_BYTES, read_page
-from telesto.middleware.scheduling.requests import Client, Request
+from telesto.middleware.scheduling.requests import Client, Request, for_people
 from telesto.middleware.scheduling.single_request import (
     Call,
     OneCall,
@@ -21,6 +31,7 @@ from telesto.middleware.scheduling.single_request import (
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     ClientMode,
+    IdentifyClient,
     IdentifyClientResponse,
     ListUnconfirmedResponse,
     RegisterClientResponse,
@@ -31,7 +42,14 @@ from telesto.protocol.packets import (
 def _register(request: Request, _settings: ServerSettings) -> calls.Statement:
     packet = request.packet
     return calls.register_client(
-        name=packet.client_name, mode=int(packet.mode), token=packet.token, attempt=packet.attempt
+        name=packet.client_name,
+        mode=int(packet.mode),
+        token=packet.token,
+        attempt=packet.attempt,
+        temporary=bool(packet.temporary),
+        process=for_people(packet.process or ""),
+        library=request.pipeline.library,
+        address=request.pipeline.address,
     )
 
 
@@ -40,7 +58,7 @@ def _register_reply(request: Request, rows: list[Row], _settings: ServerSettings
     check_error(row["error"], _not_registered(row["error"], packet.client_name))
     return Reply(
         RegisterClientResponse(row["client_id"], row["session"], row["incarnation"]),
-        identity=Client(row["client_id"], row["session"], packet.mode),
+        identity=Client(row["client_id"], row["session"], packet.mode, bool(packet.temporary)),
     )
 
 
@@ -60,6 +78,9 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         resume=bool(packet.resume),
         attempt=packet.attempt,
         wanted_mode=packet.mode,
+        process=for_people(packet.process or ""),
+        library=request.pipeline.library,
+        address=request.pipeline.address,
     )
     row = (await call(*identify))[0]
     wanted = packet.client_id or repr(packet.client_name)
@@ -67,7 +88,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     if row["error"] == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION:
         details = f"client {wanted} exists and is {ClientMode(row['mode']).name}, not {packet.mode.name}"
     check_error(row["error"], details, packet.client_id or None)
-    client = Client(row["client_id"], row["session"], ClientMode(row["mode"]))
+    client = Client(row["client_id"], row["session"], ClientMode(row["mode"]), row["temporary"])
     followed = partial(follow_up, call)
     page = await read_page(followed, client, request.pipeline.frame_bytes, IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
@@ -131,6 +152,32 @@ def _release_reply(request: Request, rows: list[Row], _settings: ServerSettings)
     row = rows[0]
     check_error(row["error"], "nothing was given back")
     return Reply(Success(), arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]))
+
+
+async def taken_over(call: Call, requests: Iterable[Request], failure: Failure) -> dict[int, Failure]:
+    """Tells by whom the clients of requests that failed as fenced were taken over, for people.
+
+    Returns the failure of each client of which that is known, by the client's id.
+    """
+    client_ids = {_client_of(request) for request in requests}
+    try:
+        rows = await call(*calls.get_sessions(client_ids=list(client_ids)))
+    except (UnavailableError, LostError, RefusedError):
+        return {}  # the failure itself says enough
+    return {
+        row["client_id"]: replace(
+            failure,
+            details=f"{row['process'] or 'a process'} at {row['address'] or 'an unknown address'}, with "
+            f"{row['library'] or 'an unknown library'}, since {row['since']:%Y-%m-%d %H:%M:%S} UTC",
+        )
+        for row in rows
+        if row["process"] or row["address"]
+    }
+
+
+def _client_of(request: Request) -> int:
+    packet = request.packet
+    return packet.client_id if isinstance(packet, IdentifyClient) else request.pipeline.client.client_id
 
 
 REGISTER_CLIENT = OneCall(_register, _register_reply)

@@ -17,6 +17,8 @@ from telesto.protocol.packets import ClientMode, Error, LeaseRef, PutMessage, Pu
 _ELEMENT_WEIGHT_BYTES = 1024
 #: The most characters of a failure's details, which may contain the name of a topic of 1,024.
 _DETAILS_MAX = 1_000
+#: The most characters of what a client says of itself.
+_LABEL_MAX = 255
 
 
 class Kind(IntEnum):
@@ -40,11 +42,17 @@ SINGLY = (Kind.SINGLE, Kind.BROWSE)
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The client of a connection, and the session that this connection opened."""
+    """The client of a connection, and the session that this connection opened.
+
+    Attributes:
+        client_id, session, mode: the client, its session, and what it may do.
+        temporary: it is deleted when its connection is not seen any more.
+    """
 
     client_id: int
     session: int
     mode: ClientMode
+    temporary: bool = False
 
 
 #: A connection before it has identified itself.
@@ -121,6 +129,11 @@ class Get(Read):
     def applied(self) -> None:
         """Removes positions that only confirm: they were applied."""
         self.packet.positions = [position for position in self.packet.positions if position.after]
+
+
+def for_people(text: str) -> str:
+    """Returns what a client says of itself, such that it can be stored and shown."""
+    return "".join(character for character in text[:_LABEL_MAX] if character.isprintable())
 
 
 def messages_of(packet: Any) -> int:
@@ -218,6 +231,7 @@ class Pipeline:
 
     Attributes:
         address: that of the peer, as quotas count it.
+        library: the name and version of the peer's library, for people.
         send: passes a frame to the connection.
         answered_at: when answers were written last, by the system's monotonic clock in seconds; 0.0 when
             requests are not traced.
@@ -263,6 +277,7 @@ class Pipeline:
         "heard_at",
         "held",
         "in_flight",
+        "library",
         "on_identity",
         "parked",
         "refused",
@@ -288,6 +303,7 @@ class Pipeline:
         self.finish = finish
         self.on_identity = on_identity
         self.address = "local"
+        self.library = ""
         self.requests: deque[Request] = deque()
         self.size = 0
         self.client = UNIDENTIFIED

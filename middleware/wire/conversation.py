@@ -21,6 +21,7 @@ from telesto.middleware.scheduling.requests import (
     Request,
     Wait,
     error_frame,
+    for_people,
     weight_of_put,
 )
 from telesto.middleware.wire.routes import Route, open_routes, why_refused
@@ -303,6 +304,7 @@ class Conversation:
         settings = self._services.settings
         self._frame_bytes = self._pipeline.frame_bytes = min(hello.max_frame, settings.max_frame)
         self._enter(ConnectionState.AWAITING_IDENTITY)
+        self._pipeline.library = for_people(f"{hello.library} {hello.library_version}")
         self._pipeline.send(self._hello_response(hello).encode(packet_id))
 
     def _hello_response(self, hello: packets.Hello) -> packets.HelloResponse:

@@ -49,8 +49,8 @@ def telesto(service_url: str, tmp_path: Path) -> CommandLine:
 @pytest.fixture(scope="module")
 def client(service_url: str) -> Iterator[TelestoClient]:
     """A client of the same service, for what a test only needs to have done."""
-    with TelestoClient(service_url) as client:
-        client.connect(name="preparing")
+    with TelestoClient(service_url, name="preparing") as client:
+        client.connect()
         yield client
 
 

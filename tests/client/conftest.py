@@ -145,8 +145,14 @@ def connected(open_client: Open, service_url: str) -> Callable[..., Any]:
         **attributes: Any,
     ) -> Any:
         options = replace(options, close_timeout=CLOSE_TIMEOUT_S)
-        client = open_client(service_url, options=options, delivery=delivery)
-        client.connect(name=name or f"client-{uuid.uuid4().hex}", **attributes)
+        client = open_client(
+            service_url,
+            options=options,
+            delivery=delivery,
+            name=name or f"client-{uuid.uuid4().hex}",
+            **attributes,
+        )
+        client.connect()
         return client
 
     return connect

@@ -5,15 +5,14 @@ from typing import Any
 
 from fake_service import FakeConnection, FakeService
 from memory_state import MemoryState
-from telesto.client.bookkeeping.identity import Identity
+from telesto.client.bookkeeping.identity import Identity, WantedClient, choose_identity
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.calls.state import StateChanges
 from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
-from telesto.client.io.shared import choose_identity
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery, Session
-from telesto.client.url import ServiceUrl, parse_address
+from telesto.client.url import parse_address
 from telesto.protocol.errors import ConnectionLostError
 
 
@@ -175,16 +174,13 @@ class Wire:
     def identity(self, name: str | None, **attributes: Any) -> Identity:
         """Makes the identity to connect as, as the shells do."""
         client_id = attributes.get("client_id")
-        stored = None if self.state is None else self.session.stored_client
-        return choose_identity(
-            ServiceUrl(()),
+        wanted = WantedClient(
             None if client_id is not None else name,
             client_id,
             attributes.get("mode"),
-            attributes.get("existing"),
-            None,
-            stored,
+            attributes.get("existing", "error"),
         )
+        return choose_identity(wanted, None, None if self.state is None else self.session.stored_client)
 
     def start(self, call: Call[Any]) -> Call[Any]:
         """Makes a call without waiting for it."""

@@ -77,8 +77,8 @@ class ConsumerWork(Workload):
         producers, consumers = self.names("producer"), self.names("consumer")
         for name in (*producers, *consumers):
             await register(url, name)
-        async with AsyncTelestoClient(url) as client:
-            await client.connect("preparer")
+        async with AsyncTelestoClient(url, name="preparer") as client:
+            await client.connect()
             first, most = _BACKOFF_S
             for name in _QUEUES:
                 # Consumers that fail are to go on, as those do that are slow.
@@ -107,8 +107,8 @@ class ConsumerWork(Workload):
     async def drain(self, url: str) -> None:
         """Acknowledges what is left, until nothing has come for as long as a lease may last."""
         recorder = Recorder(self._histories, _DRAINER, 1)
-        async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS)) as client:
-            await client.connect(_DRAINER)
+        async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS), name=_DRAINER) as client:
+            await client.connect()
             recorder.write(Began, client_id=client.client_id)
             numbers = itertools.count(1)
             await asyncio.gather(

@@ -20,8 +20,8 @@ async def drain(
     """Empties the queues, once as each reader, who alone may have some of the messages."""
     for name in names:
         recorder = Recorder(directory, name, _RUN)
-        async with AsyncTelestoClient(url, options=ClientOptions(**options)) as client:
-            await client.connect(name, existing="use")
+        async with AsyncTelestoClient(url, options=ClientOptions(**options), name=name) as client:
+            await client.connect()
             recorder.write(Began, client_id=client.client_id)
             for queue_id in queue_ids:
                 await _empty(client, recorder, queue_id)

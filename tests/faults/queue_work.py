@@ -63,8 +63,8 @@ class QueueWork(Workload):
         """Registers the clients, so that they know of each other, and creates the queues."""
         producers, readers = self.names("producer"), self.names("reader")
         ids = {name: await register(url, name) for name in (*readers, *producers)}
-        async with AsyncTelestoClient(url) as client:
-            await client.connect("preparer")
+        async with AsyncTelestoClient(url, name="preparer") as client:
+            await client.connect()
             for queue, bound in _QUEUES.items():
                 self._queues[queue] = (await client.create_queue(queue, max_messages=bound)).queue_id
         reader_ids, producer_ids = [ids[name] for name in readers], [ids[name] for name in producers]

@@ -84,8 +84,8 @@ class TopicWork(Workload):
         """Gets everything as each of the subscribers, who all leave then."""
         for name in self.names("subscriber"):
             recorder = Recorder(self._histories, name, _RUN)
-            async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS)) as client:
-                await client.connect(name, existing="use")
+            async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS), name=name) as client:
+                await client.connect()
                 recorder.write(Began, client_id=client.client_id)
                 subscriptions = await client.subscriptions()
                 for each in subscriptions:

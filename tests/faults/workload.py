@@ -117,8 +117,8 @@ class Workload(ABC):
 
 async def register(url: str, name: str) -> int:
     """Registers a client; returns its id."""
-    async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS)) as client:
-        await client.connect(name)
+    async with AsyncTelestoClient(url, options=ClientOptions(**CLIENT_OPTIONS), name=name) as client:
+        await client.connect()
         assert client.client_id is not None
         return client.client_id
 

@@ -36,8 +36,8 @@ def connect(url: str) -> Iterator[Callable[[], TelestoClient]]:
     with ExitStack() as opened:
 
         def connect(**options: Any) -> TelestoClient:
-            client = opened.enter_context(TelestoClient(url, **options))
-            client.connect(f"client-{uuid.uuid4().hex}")
+            client = opened.enter_context(TelestoClient(url, **options, name=f"client-{uuid.uuid4().hex}"))
+            client.connect()
             return client
 
         yield connect

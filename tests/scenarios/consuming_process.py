@@ -11,8 +11,8 @@ Handle = Callable[[Message], None]
 
 
 def consume(how: str, url: str, name: str, queue_id: int, handle: Handle, pool: dict[str, Any]) -> None:
-    with TelestoClient(url) as client:
-        client.connect(name, existing="use")
+    with TelestoClient(url, name=name) as client:
+        client.connect()
         if how == "loop":
             with client.queue(queue_id).consume() as consumer:
                 for leased in consumer:
@@ -26,8 +26,8 @@ async def consume_in_a_loop(how: str, url: str, name: str, queue_id: int, handle
     async def handler(message: Message) -> None:
         handle(message)
 
-    async with AsyncTelestoClient(url) as client:
-        await client.connect(name, existing="use")
+    async with AsyncTelestoClient(url, name=name) as client:
+        await client.connect()
         if how == "async loop":
             async with client.queue(queue_id).consume() as consumer:
                 async for leased in consumer:

@@ -24,8 +24,8 @@ def main() -> None:
             print(message.text, flush=True)
             database.execute(WORK, (message.text,))
 
-    client = TelestoClient(task["url"])
-    client.connect(task["name"], existing="use")
+    client = TelestoClient(task["url"], name=task["name"])
+    client.connect()
     client.queue(task["queue_id"]).run_consumer(handle, ack_in_database=True, credit=8)
 
 

@@ -97,8 +97,8 @@ async def test_a_handler_that_blocks_its_loop_kills_nothing(
         if set(seen) == set(bodies):
             done.set()
 
-    async with AsyncTelestoClient(url) as consuming:
-        await consuming.connect(f"blocking {queue_id}")
+    async with AsyncTelestoClient(url, name=f"blocking {queue_id}") as consuming:
+        await consuming.connect()
         working = asyncio.create_task(consuming.queue(queue_id).run_consumer(handle))
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()

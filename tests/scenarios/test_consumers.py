@@ -122,8 +122,8 @@ def test_a_bounded_queue_keeps_what_fits_and_refuses_the_rest(
 def test_queues_made_before_and_after_a_start_are_found_and_listed(database_url: str) -> None:
     made = {}
     for name in ("before", "after"):
-        with serving(database_url) as service, TelestoClient(service["url"]) as client:
-            client.connect("owner", existing="use")
+        with serving(database_url) as service, TelestoClient(service["url"], name="owner") as client:
+            client.connect()
             made[name] = client.create_queue(name).queue_id
             for known, queue_id in made.items():
                 assert client.get_queue_by_name(known).queue_id == queue_id
@@ -265,8 +265,8 @@ def test_what_fails_with_one_consumer_is_done_by_another_before_it_dies(
 ) -> None:
     queue_id = new_queue(max_attempts=2)
     with serving(shared_database_url) as elsewhere, ExitStack() as stack:
-        other = stack.enter_context(TelestoClient(elsewhere["url"]))
-        other.connect(f"broken-{queue_id}")
+        other = stack.enter_context(TelestoClient(elsewhere["url"], name=f"broken-{queue_id}"))
+        other.connect()
         (good,) = join(stack, connect, queue_id, 1, credit=1)
         broken = stack.enter_context(other.queue(queue_id).consume())
         put(client, queue_id, [f"{letter}{i}" for i in range(2) for letter in "abcdefghijklmno"], keys)

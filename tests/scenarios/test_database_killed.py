@@ -33,8 +33,8 @@ def kill(database: EmbeddedServer) -> None:
 
 def consume(url: str, queue_id: int, count: int) -> list[bytes]:
     """What a consumer is given, which acknowledges so many messages."""
-    with TelestoClient(url, options=PATIENT) as client:
-        client.connect("consumer")
+    with TelestoClient(url, options=PATIENT, name="consumer") as client:
+        client.connect()
         bodies = []
         with client.queue(queue_id).consume() as consumer:
             for _ in range(count):
@@ -55,8 +55,11 @@ def test_without_retries_what_was_acknowledged_is_delivered_and_the_rest_was_ref
 ) -> None:
     bodies = [b"%d" % number for number in range(10)]
     with serving(database.url) as service:
-        with TelestoClient(service["url"], options=IMPATIENT) as client, ThreadPoolExecutor(6) as threads:
-            client.connect("producer")
+        with (
+            TelestoClient(service["url"], options=IMPATIENT, name="producer") as client,
+            ThreadPoolExecutor(6) as threads,
+        ):
+            client.connect()
             queue_id = client.create_queue("orders").queue_id
             for body in bodies[:4]:
                 assert client.put_message(queue_id, body) > 0
@@ -70,8 +73,11 @@ def test_without_retries_what_was_acknowledged_is_delivered_and_the_rest_was_ref
 
 def test_with_retries_all_ten_arrive_once(database: EmbeddedServer) -> None:
     with serving(database.url) as service:
-        with TelestoClient(service["url"], options=PATIENT) as client, ThreadPoolExecutor(1) as thread:
-            client.connect("producer")
+        with (
+            TelestoClient(service["url"], options=PATIENT, name="producer") as client,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            client.connect()
             queue_id = client.create_queue("orders").queue_id
             for number in range(10):
                 putting = thread.submit(client.put_message, queue_id, b"%d" % number)

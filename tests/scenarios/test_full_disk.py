@@ -110,9 +110,9 @@ def connected(url: str, name: str, options: ClientOptions = PATIENT) -> TelestoC
     """A client; its first attempts may meet a database that is starting again."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        client = TelestoClient(url, options=options)
+        client = TelestoClient(url, options=options, name=name)
         try:
-            client.connect(name, existing="use")
+            client.connect()
         except TelestoError:
             client.close(force=True)
             if time.monotonic() > deadline:

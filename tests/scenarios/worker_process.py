@@ -15,8 +15,8 @@ TAKE_TIMEOUT_S = 60.0
 
 def main() -> None:
     task = json.loads(sys.argv[1])
-    client = TelestoClient(task["url"])
-    client.connect(task["name"], existing="use")
+    client = TelestoClient(task["url"], name=task["name"])
+    client.connect()
     held: deque[LeasedMessage] = deque()
     with client.queue(task["queue_id"]).consume(credit=task["credit"]) as consumer:
         _say({"joined": True})

@@ -15,7 +15,9 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
                                                   -- (messages whose time is over are removed), 'dead_letters' (they go
                                                   -- on to dead letter queues), 'due_partitions' (partitions whose time
                                                   -- has come go on), 'partitions' (those without messages are
-                                                  -- forgotten) or 'history' (its partitions are made and dropped)
+                                                  -- forgotten), 'temporary_clients' (those whose connection was not
+                                                  -- seen for too long are deleted) or 'history' (its partitions are
+                                                  -- made and dropped)
     max_rows int DEFAULT 1000,                    -- at most this many messages in this turn
     hold_s double precision DEFAULT 30,           -- how long the job is kept for the caller, in seconds
     retention_s double precision DEFAULT 604800,  -- how long a hand-over may be unconfirmed, in seconds; 7 days by
@@ -25,6 +27,8 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
                                                   -- 'delayed', 'due_partitions') is left; NULL when not known
     topic_idle_s double precision DEFAULT 86400,  -- for how long nobody subscribes or puts to a topic that goes, in
                                                   -- seconds; a day by default
+    unseen_s double precision DEFAULT 300,        -- for how long a temporary client is not seen that is deleted, in
+                                                  -- seconds; 5 minutes by default
     OUT elected boolean,                          -- whether the job is the caller's
     OUT done bigint,                              -- messages moved or removed, partitions made or dropped
     OUT more boolean,                             -- whether there is more to do at once
@@ -38,7 +42,7 @@ BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
                                   'leases', 'delayed', 'expired', 'expired_keyed', 'due_partitions', 'partitions',
-                                  'dead_letters', 'history') THEN
+                                  'dead_letters', 'temporary_clients', 'history') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -66,6 +70,9 @@ BEGIN
     ELSIF job = 'dead_letters' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_dead_letters(max_rows) AS swept;
+    ELSIF job = 'temporary_clients' THEN
+        SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
+        FROM telesto.sweep_temporary_clients(unseen_s, latest) AS swept;
     ELSIF job = 'expired_keyed' THEN
         SELECT swept.done, swept.more INTO done, more FROM telesto.expire_keyed(max_rows) AS swept;
     ELSIF job = 'expired' THEN

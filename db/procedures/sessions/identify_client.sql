@@ -14,6 +14,9 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
                                         -- fence the session that a later one opened; NULL when the caller does not
                                         -- count
     wanted_mode smallint DEFAULT NULL,  -- the mode that the client must have; NULL for any
+    process text DEFAULT NULL,          -- the process that opens the session, for people
+    library text DEFAULT NULL,          -- the name and version of its library
+    address text DEFAULT NULL,          -- the address of its connection
     OUT error smallint,                 -- NULL, BUSY (a transaction of the client is still running: try again),
                                         -- CLIENT_NOT_EXISTING, CLIENT_MODE_PERMISSION_VIOLATION (it has another mode,
                                         -- which is told) or SESSION_FENCED (another process has the client, or a later
@@ -21,6 +24,7 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     OUT client_id bigint,               -- the client
     OUT client_name text,               -- its name
     OUT mode smallint,                  -- 1 FULL, 2 READ_ONLY
+    OUT temporary boolean,              -- it is deleted when its connection is not seen any more
     OUT session bigint,                 -- its new session
     OUT incarnation text                -- identifies this database
 )
@@ -50,12 +54,12 @@ BEGIN
         RETURN;
     END IF;
     SELECT opened.error, opened.session INTO identify_client.error, identify_client.session
-    FROM telesto.open_session(found_id, token, resume, attempt) AS opened;
+    FROM telesto.open_session(found_id, token, resume, attempt, process, library, address) AS opened;
     IF identify_client.error IS NOT NULL THEN
         RETURN;
     END IF;
-    SELECT client.client_id, client.name, client.mode
-    INTO identify_client.client_id, identify_client.client_name, identify_client.mode
+    SELECT client.client_id, client.name, client.mode, client.temporary
+    INTO identify_client.client_id, identify_client.client_name, identify_client.mode, identify_client.temporary
     FROM telesto.clients AS client
     WHERE client.client_id = found_id;
     incarnation := telesto.get_incarnation();

@@ -10,6 +10,9 @@ CREATE OR REPLACE FUNCTION telesto.open_session(
     resume boolean,      -- only if the session now was opened with the same token, so that nobody else has seen, and
                          -- confirmed, what that one executed
     attempt bigint,      -- rises with the attempts of a token; NULL when the caller does not count
+    process text,        -- the process that opens the session, for people; NULL when not known
+    library text,        -- the name and version of its library; NULL when not known
+    address text,        -- the address of its connection; NULL when not known
     OUT error smallint,  -- NULL, BUSY (a transaction of the client is still running), CLIENT_NOT_EXISTING or
                          -- SESSION_FENCED (not resumed, or an attempt that a later one has overtaken)
     OUT session bigint   -- the new session
@@ -23,7 +26,9 @@ BEGIN
         RETURN;
     END IF;
     UPDATE telesto.clients AS client
-    SET session = client.session + 1, token = open_session.token, attempt = open_session.attempt
+    SET session = client.session + 1, token = open_session.token, attempt = open_session.attempt,
+        process = open_session.process, library = open_session.library, address = open_session.address,
+        session_at = clock_timestamp(), seen_at = CASE WHEN client.temporary THEN clock_timestamp() END
     WHERE client.client_id = open_session.client_id
       AND (NOT resume OR client.token = open_session.token)
       AND (client.token = open_session.token AND open_session.attempt <= client.attempt) IS NOT TRUE

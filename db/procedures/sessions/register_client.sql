@@ -9,6 +9,10 @@ CREATE OR REPLACE FUNCTION telesto.register_client(
     mode smallint,                -- 1 FULL, 2 READ_ONLY
     token bytea,                  -- random bytes of the caller's choice; NULL never matches
     attempt bigint DEFAULT NULL,  -- rises with the attempts of a token; NULL when the caller does not count
+    temporary boolean DEFAULT false,  -- it is deleted when its connection is not seen any more
+    process text DEFAULT NULL,    -- the process that registers it, for people
+    library text DEFAULT NULL,    -- the name and version of its library
+    address text DEFAULT NULL,    -- the address of its connection
     OUT error smallint,           -- NULL, BUSY (the client's row is in use or just gone: try again),
                                   -- CLIENT_NAME_NOT_UNIQUE, CLIENT_MODE_PERMISSION_VIOLATION (repeated with another
                                   -- mode) or SESSION_FENCED (a later attempt was executed)
@@ -27,9 +31,12 @@ DECLARE
 BEGIN
     PERFORM telesto.require_read_committed();
     incarnation := telesto.get_incarnation();
-    INSERT INTO telesto.clients AS client (client_id, session, mode, name, token, attempt)
+    INSERT INTO telesto.clients AS client (client_id, session, mode, name, token, attempt, temporary, seen_at, process,
+                                           library, address, session_at)
     VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token,
-            register_client.attempt)
+            register_client.attempt, register_client.temporary,
+            CASE WHEN register_client.temporary THEN clock_timestamp() END, register_client.process,
+            register_client.library, register_client.address, clock_timestamp())
     ON CONFLICT ON CONSTRAINT clients_name_unique DO NOTHING
     RETURNING client.client_id, client.session
     INTO register_client.client_id, register_client.session;
@@ -53,7 +60,8 @@ BEGIN
         RETURN;
     END IF;
     SELECT opened.session INTO register_client.session
-    FROM telesto.open_session(existing_id, register_client.token, true, register_client.attempt) AS opened;
+    FROM telesto.open_session(existing_id, register_client.token, true, register_client.attempt,
+                              register_client.process, register_client.library, register_client.address) AS opened;
     -- Deleted or taken over meanwhile is like busy: the next try finds out.
     error := CASE WHEN register_client.session IS NULL THEN :BUSY END;
     client_id := CASE WHEN register_client.session IS NOT NULL THEN existing_id END;

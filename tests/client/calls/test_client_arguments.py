@@ -356,8 +356,33 @@ def test_what_is_allowed_is_let_through(parameter: str) -> None:
 
     value = PARAMETERS[parameter][0]
     method = "retrieve_message" if parameter == "timeout" else "put_message"
-    with TelestoClient(URL) as client, pytest.raises(NotConnectedError):
+    options = ClientOptions(connect_tries=1)
+    with TelestoClient(URL, options=options) as client, pytest.raises(NotConnectedError):
         getattr(client, method)(**arguments(method, parameter, value))
+
+
+@pytest.mark.parametrize("kind", [TelestoClient, AsyncTelestoClient])
+@pytest.mark.parametrize("parameter", ["name", "client_id", "mode", "existing"])
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_a_client_that_cannot_be_is_refused_at_once(kind: Any, parameter: str, data: st.DataObject) -> None:
+    value = data.draw(PARAMETERS[parameter][1].filter(lambda value: value is not None))
+    with pytest.raises(REFUSED):
+        kind(URL, **{parameter: value})
+
+
+@pytest.mark.parametrize(
+    ("given_values", "said"),
+    [
+        ({"name": "worker-\udcff"}, r"as U\+DCFF: 'worker-\\udcff'"),
+        ({"name": "{hostname}-1"}, r"'{hostname}'; the placeholders are {host}, {pid} and {random}"),
+        ({"name": "a" * 250 + "{random}"}, "name must have 1 to 255 characters, not 258"),
+        ({"name": "a", "client_id": 7}, "a name or a client_id, not both"),
+    ],
+)
+def test_what_is_wrong_with_a_client_is_said(given_values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidParameterError, match=said):
+        TelestoClient(URL, **given_values)
 
 
 # ---------------------------------------------------------------------------------- texts
@@ -376,7 +401,6 @@ def test_what_is_allowed_is_let_through(parameter: str) -> None:
             {"name": "a\u202eb"},
             r"name must have no invisible characters, as U\+202E: 'a\\u202eb'",
         ),
-        ("connect", {"name": "worker-\udcff"}, r"as U\+DCFF: 'worker-\\udcff'"),
         ("put_message", {"priority": 10**400}, "priority must be 1 to 10, not a number of 1329 bits"),
         ("create_queue", {"lease": 0.0001}, r"lease must be 0\.1 to 86,400 seconds, .* not 0\.0001"),
         ("Queue.update", {"backoff": 0.0004}, "backoff must be 0 to 86,400 seconds, in milliseconds at the"),

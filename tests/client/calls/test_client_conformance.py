@@ -1,5 +1,8 @@
 """What every method does: the same for both clients, against the service in memory and the real one."""
 
+import os
+import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +20,7 @@ from telesto.client import (
     ClientNameNotUniqueError,
     ClientNotExistingError,
     ClientOptions,
+    ClientRecord,
     HistoryMode,
     InvalidParameterError,
     MessageTooLargeError,
@@ -55,6 +59,9 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
     return wait
 
 
+ORDERS = "orders of others"
+
+
 # ---------------------------------------------------------------------------------- connecting
 def test_ping_needs_no_client(open_client: Open, service_url: str) -> None:
     assert 0 < open_client(service_url).ping() < 5
@@ -73,9 +80,9 @@ def test_connect_makes_a_client(connected: Connect) -> None:
 def test_a_taken_name_is_refused(connected: Connect) -> None:
     connected("alice")
     with pytest.raises(ClientNameNotUniqueError) as caught:
-        connected("alice")
+        connected("alice", existing="error")
     assert caught.value.details == (
-        "a client named 'alice' exists already; to become it, connect with existing=\"use\""
+        "a client named 'alice' exists already, and existing=\"error\" was asked for"
     )
 
 
@@ -83,25 +90,25 @@ def test_an_existing_client_may_be_used(connected: Connect) -> None:
     first = connected("alice")
     session = first.session
     first.close()
-    second = connected("alice", existing="use")
+    second = connected("alice")
     assert second.client_id == first.client_id
     assert second.session > session
 
 
-def test_existing_use_makes_a_new_client_too(connected: Connect) -> None:
-    assert connected("alice", existing="use").client_id > 0
+def test_existing_error_makes_a_new_client(connected: Connect) -> None:
+    assert connected("alice", existing="error").client_id > 0
 
 
 def test_connect_by_id(connected: Connect, open_client: Open, service_url: str) -> None:
     first = connected("alice")
     client_id = first.client_id
     first.close()
-    second = open_client(service_url)
-    second.connect(client_id=client_id)
+    second = open_client(service_url, client_id=client_id)
+    second.connect()
     assert second.name == "alice"
-    third = open_client(service_url)
+    third = open_client(service_url, client_id=client_id + 1000)
     with pytest.raises(ClientNotExistingError):
-        third.connect(client_id=client_id + 1000)
+        third.connect()
 
 
 def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
@@ -112,9 +119,9 @@ def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
 
 def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
     connected("alice", mode=ClientMode.READ_ONLY).close()
-    assert connected("alice", existing="use").mode is ClientMode.READ_ONLY
+    assert connected("alice").mode is ClientMode.READ_ONLY
     with pytest.raises(ClientModePermissionError, match=r"CLIENT_MODE|READ_ONLY"):
-        connected("alice", existing="use", mode=ClientMode.FULL)
+        connected("alice", mode=ClientMode.FULL)
 
 
 def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
@@ -125,23 +132,83 @@ def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
     session = live.session
     assert live.retrieve_message(queue_id, timeout=0).body == b"1"
     with pytest.raises(ClientModePermissionError):
-        connected("alice", existing="use", mode=ClientMode.FULL)
+        connected("alice", mode=ClientMode.FULL)
     assert live.retrieve_message(queue_id, timeout=0).body == b"2"
     assert live.session == session
-    connected("alice", existing="use", mode=ClientMode.READ_ONLY)
+    connected("alice", mode=ClientMode.READ_ONLY)
     with pytest.raises(SessionFencedError):
         live.retrieve_message(queue_id, timeout=0)
 
 
-def test_calls_need_a_client(open_client: Open, service_url: str) -> None:
-    client = open_client(service_url)
-    with pytest.raises(NotConnectedError, match="connect"):
-        client.put_message(1, b"")
+@pytest.mark.parametrize(
+    "first_call",
+    [
+        lambda client: client.create_queue("orders"),
+        lambda client: list(client.get_active_queues()),
+        lambda client: client.queue(ORDERS).put_many([b"x"]),
+        lambda client: client.queue(ORDERS).request(b"x", timeout=0),
+        lambda client: client.topic("prices").subscribe(),
+    ],
+)
+def test_the_first_call_connects(
+    open_client: Open, service_url: str, connected: Connect, first_call: Any
+) -> None:
+    connected().create_queue(ORDERS)
+    client = open_client(service_url, name="alice")
+    assert (client.name, client.connected) == (None, False)
+    first_call(client)
+    assert (client.name, client.connected) == ("alice", True)
 
 
-def test_connecting_twice_is_an_error(client: Any) -> None:
-    with pytest.raises(NotConnectedError, match="connected already"):
-        client.connect(name="somebody else")
+def test_connecting_twice_changes_nothing(connected: Connect) -> None:
+    client = connected("alice", mode=ClientMode.FULL)
+    session = client.session
+    record = client.connect()
+    assert record == ClientRecord(client.client_id, "alice", ClientMode.FULL, temporary=False)
+    assert client.session == session
+
+
+def test_a_first_call_says_why_it_cannot_connect(open_client: Open, connected: Connect) -> None:
+    nowhere = open_client("telesto://127.0.0.1:1", ClientOptions(connect_tries=1), name="alice")
+    for _ in range(2):
+        with pytest.raises(NotConnectedError, match=r"127\.0\.0\.1:1"):
+            nowhere.create_queue("orders")
+
+
+def test_a_first_call_says_why_the_client_is_refused(
+    open_client: Open, service_url: str, connected: Connect
+) -> None:
+    connected("alice")
+    client = open_client(service_url, name="alice", existing="error")
+    with pytest.raises(ClientNameNotUniqueError, match="exists already"):
+        client.create_queue("orders")
+    with pytest.raises(NotConnectedError, match="exists already"):
+        client.create_queue("orders")
+
+
+def test_names_may_have_placeholders(open_client: Open, service_url: str) -> None:
+    client = open_client(service_url, name="shop-{host}-{pid}-{random}")
+    name = client.connect().name
+    assert re.fullmatch(rf"shop-{re.escape(socket.gethostname())}-{os.getpid()}-[0-9a-f]{{8}}", name)
+
+
+def test_a_client_without_a_name_is_temporary(
+    open_client: Open, service_url: str, connected: Connect, request: pytest.FixtureRequest
+) -> None:
+    if "durable" in request.node.name:
+        with pytest.raises(InvalidParameterError, match="needs a name"):
+            open_client(service_url).connect()
+        return
+    other = connected()
+    other.create_queue(ORDERS)
+    other.queue(ORDERS).put(b"x")
+    with open_client(service_url, options=ClientOptions(auto_confirm=False)) as client:
+        assert client.queue(ORDERS).get(timeout=0).body == b"x"
+        record = client.connect()
+        assert record.temporary
+    assert other.queue(ORDERS).get(timeout=0).redelivered
+    with pytest.raises(ClientNotExistingError):
+        open_client(service_url, client_id=record.client_id).connect()
 
 
 def test_a_closed_client_refuses_calls(client: Any) -> None:
@@ -150,19 +217,19 @@ def test_a_closed_client_refuses_calls(client: Any) -> None:
     with pytest.raises(ClientClosedError):
         client.get_queues()
     with pytest.raises(ClientClosedError):
-        client.connect(name="again")
+        client.connect()
 
 
 def test_the_later_of_two_processes_wins(connected: Connect) -> None:
     first = connected("alice")
     queue_id = first.create_queue("orders").queue_id
-    second = connected("alice", existing="use")
+    second = connected("alice")
     with pytest.raises(SessionFencedError, match="another process"):
         first.put_message(queue_id, b"")
     with pytest.raises(SessionFencedError, match="another process"):
         first.put_message(queue_id, b"")
     assert second.put_message(queue_id, b"") > 0
-    first.connect(name="alice", existing="use")
+    first.connect()
     assert first.put_message(queue_id, b"") > 0
 
 
@@ -171,7 +238,7 @@ def test_delete_client(connected: Connect) -> None:
     client.delete_client()
     with pytest.raises(NotConnectedError, match="deleted"):
         client.get_queues()
-    client.connect(name="alice")
+    client.connect()
     assert client.get_queues() == []
 
 
@@ -599,7 +666,7 @@ def test_what_was_not_confirmed_comes_again(connected: Connect) -> None:
     client.queue(queue_id).put_many([b"1", b"2", b"3"])
     messages = client.queue(queue_id).get_many(max_messages=3, timeout=0)
     client.confirm(messages[:1])
-    again = connected("alice", existing="use")
+    again = connected("alice")
     taken = [(m.body, m.redelivered) for m in again.queue(queue_id).get_many(max_messages=3, timeout=0)]
     assert taken[-2:] == [(b"2", True), (b"3", True)]
     assert taken[:-2] in ([], [(b"1", True)])  # the confirmation travels a little later than the call
@@ -612,7 +679,7 @@ def test_a_confirmed_message_does_not_come_again(connected: Connect) -> None:
     first, second = client.queue(queue_id).get_many(max_messages=2, timeout=0)
     client.confirm([first])
     client.close()
-    again = connected("alice", existing="use")
+    again = connected("alice")
     message = again.retrieve_message(queue_id, timeout=0)
     assert (message.body, message.redelivered) == (second.body, True)
     assert again.retrieve_message(queue_id, timeout=0) is None

@@ -629,8 +629,8 @@ async def test_a_handler_that_was_not_cancelled_and_says_so_has_failed(real_serv
     class Client(AsyncTelestoClient):
         consuming: asyncio.Task[None]
 
-    client = Client(real_service_url)
-    await client.connect("worker")
+    client = Client(real_service_url, name="worker")
+    await client.connect()
     queue = await client.create_queue("orders", backoff=0)
     await client.queue(queue.queue_id).put_many(
         [NewMessage(b"%d" % i, partition_key="key") for i in range(2)]

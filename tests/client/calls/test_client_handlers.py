@@ -80,8 +80,8 @@ async def test_an_async_handler_that_yields_is_refused_at_once(way: str) -> None
 
 def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
     """Takes the message that must have come back, and how often it was tried."""
-    with TelestoClient(url) as client:
-        client.connect("heir", existing="use")
+    with TelestoClient(url, name="heir") as client:
+        client.connect()
         with client.queue(queue_id).consume() as consumer:
             leased = consumer.get(60)
             assert leased is not None
@@ -90,8 +90,8 @@ def message_again(url: str, queue_id: int) -> tuple[bytes, int]:
 
 
 def queue_with_message(url: str) -> int:
-    with TelestoClient(url) as client:
-        client.connect("boss", existing="use")
+    with TelestoClient(url, name="boss") as client:
+        client.connect()
         queue = client.create_queue("orders", backoff=0)
         client.put_message(queue.queue_id, b"one", context=7)
         return queue.queue_id
@@ -112,8 +112,8 @@ def test_what_was_wrapped_ends_with_the_reason_and_gives_the_message_back(
     """It would be acknowledged otherwise, with nothing done."""
     queue_id = queue_with_message(real_service_url)
     failed: list[BaseException] = []
-    with TelestoClient(real_service_url) as client:
-        client.connect("worker")
+    with TelestoClient(real_service_url, name="worker") as client:
+        client.connect()
         with pytest.raises(InvalidParameterError, match=f"it returned a {returned}"):
             getattr(client.queue(queue_id), way)(handler, on_error=lambda _, error: failed.append(error))
     assert failed == []
@@ -126,8 +126,8 @@ async def test_a_plain_handler_of_the_asyncio_client_ends_with_the_reason(
 ) -> None:
     queue_id = await asyncio.to_thread(queue_with_message, real_service_url)
     failed: list[BaseException] = []
-    async with AsyncTelestoClient(real_service_url) as client:
-        await client.connect("worker")
+    async with AsyncTelestoClient(real_service_url, name="worker") as client:
+        await client.connect()
         async with asyncio.timeout(60):
             with pytest.raises(InvalidParameterError, match="something else to await, not NoneType"):
                 await getattr(client.queue(queue_id), way)(
@@ -147,8 +147,8 @@ async def test_whatever_returns_something_to_await_works(
     async def handle(message: Any) -> None:
         handled.set()
 
-    async with AsyncTelestoClient(real_service_url) as client:
-        await client.connect("worker")
+    async with AsyncTelestoClient(real_service_url, name="worker") as client:
+        await client.connect()
         working = asyncio.create_task(client.queue(queue_id).run_consumer(wrap(handle)))
         async with asyncio.timeout(60):
             await handled.wait()
@@ -167,8 +167,8 @@ def test_a_failure_that_is_told_in_vain_is_logged(
             raise ValueError("not today")
         done.set()
 
-    with TelestoClient(real_service_url) as client:
-        client.connect("worker")
+    with TelestoClient(real_service_url, name="worker") as client:
+        client.connect()
         working = threading.Thread(
             target=client.queue(queue_id).run_consumer,
             args=(handle,),
@@ -184,8 +184,8 @@ def test_a_failure_that_is_told_in_vain_is_logged(
 
 # ---------------------------------------------------------------------------------- as it is stopped
 def put_two(url: str) -> int:
-    with TelestoClient(url) as client:
-        client.connect("boss", existing="use")
+    with TelestoClient(url, name="boss") as client:
+        client.connect()
         queue = client.create_queue("orders", backoff=0)
         client.queue(queue.queue_id).put_many([b"first", b"second"])
         return queue.queue_id
@@ -214,8 +214,8 @@ async def test_what_comes_as_a_pool_is_stopped_goes_back_unbegun_before_handlers
 
     closing: list[asyncio.Task[None]] = []
     monkeypatch.setattr(AsyncConsumer, "get", get_as_it_stops)
-    async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
-        await client.connect("worker")
+    async with AsyncTelestoClient(real_service_url, name="worker") as client, asyncio.timeout(60):
+        await client.connect()
         working = asyncio.create_task(client.queue(queue_id).run_consumer(handle, concurrency=2))
         await running.wait()
         # It would wait for the handler of the first otherwise, and count as begun.
@@ -247,8 +247,8 @@ def test_what_comes_as_a_pool_of_threads_is_stopped_goes_back_before_handlers_en
 
     pools = pools_that_run(monkeypatch)
     monkeypatch.setattr(Consumer, "get", get_as_it_stops)
-    with TelestoClient(real_service_url) as client:
-        client.connect("worker")
+    with TelestoClient(real_service_url, name="worker") as client:
+        client.connect()
         working = threading.Thread(
             target=client.queue(queue_id).run_consumer, args=(handle,), kwargs={"concurrency": 2}
         )
@@ -278,8 +278,8 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
 
     pools = pools_that_run(monkeypatch)
     monkeypatch.setattr(Consumer, "ended", ended_late)
-    with TelestoClient(real_service_url) as client:
-        client.connect("worker")
+    with TelestoClient(real_service_url, name="worker") as client:
+        client.connect()
         left: list[str] = []
 
         def work() -> None:
@@ -307,8 +307,8 @@ def pools_that_run(monkeypatch: pytest.MonkeyPatch) -> list[Pool]:
 
 
 def message_again_by_get(url: str, queue_id: int) -> bytes | None:
-    with TelestoClient(url) as client:
-        client.connect("heir", existing="use")
+    with TelestoClient(url, name="heir") as client:
+        client.connect()
         message = client.retrieve_message(queue_id, timeout=30)
         return None if message is None else message.body
 
@@ -325,8 +325,8 @@ async def test_a_consumer_stopped_as_a_message_comes_gives_nothing(
             asyncio.get_running_loop().call_soon(consumer.stop)
 
     monkeypatch.setattr(Session, "finish", finish_and_stop)
-    async with AsyncTelestoClient(real_service_url) as client, asyncio.timeout(60):
-        await client.connect("worker")
+    async with AsyncTelestoClient(real_service_url, name="worker") as client, asyncio.timeout(60):
+        await client.connect()
         consumer = client.queue(queue_id).consume()
         waiting = asyncio.create_task(consumer.get())
         assert await waiting is None

@@ -326,8 +326,8 @@ def real(open_client: Any, real_service_url: str) -> Callable[[str], Any]:
     """Opens clients of the real service; consumers need it."""
 
     def opened(name: str) -> Any:
-        client = open_client(real_service_url)
-        client.connect(name, existing="use")
+        client = open_client(real_service_url, name=name)
+        client.connect()
         return client
 
     return opened

@@ -55,8 +55,8 @@ def queue_id(fake_server: FakeServer) -> int:
 
 
 def connected(open_one: Open, options: ClientOptions | None = None, **attributes: Any) -> Any:
-    client = open_one(options, **attributes)  # type: ignore[arg-type]
-    client.connect(name="alice", existing="use")
+    client = open_one(options, **attributes, name="alice")  # type: ignore[arg-type]
+    client.connect()
     return client
 
 
@@ -66,17 +66,17 @@ def stored(fake_server: FakeServer) -> list[bytes]:
 
 def test_a_state_has_one_client_at_a_time(open_one: Open) -> None:
     first = connected(open_one)
-    second = open_one()  # type: ignore[call-arg]
+    second = open_one(name="alice")  # type: ignore[call-arg]
     with pytest.raises(StateInUseError, match="another client of this process"):
-        second.connect(name="alice", existing="use")
+        second.connect()
     first.close()
-    second.connect(name="alice", existing="use")
+    second.connect()
 
 
 def test_a_state_is_let_go_of_when_nobody_could_be_reached(open_one: Open, tmp_path: Path) -> None:
-    lost = open_one(ClientOptions(connect_tries=1), url="telesto://127.0.0.1:1")  # type: ignore[arg-type]
+    lost = open_one(ClientOptions(connect_tries=1), url="telesto://127.0.0.1:1", name="alice")  # type: ignore[arg-type]
     with pytest.raises(NotConnectedError):
-        lost.connect(name="alice", existing="use")
+        lost.connect()
     lost.close()
     StateDirectory(tmp_path / "state").close()
     connected(open_one)
@@ -94,14 +94,14 @@ def test_what_is_in_the_way_is_said_before_anything_is_sent(
 ) -> None:
     connected(open_one).close()
     with pytest.raises(StateMismatchError, match="belongs to client 'alice'"):
-        open_one().connect(name="bob")  # type: ignore[call-arg]
+        open_one(name="bob").connect()  # type: ignore[call-arg]
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / FILE_NAME).write_bytes(b"nothing of the kind")
     with pytest.raises(StateDamagedError, match="move its directory away"):
-        open_one(state_dir=tmp_path / "damaged").connect(name="bob")  # type: ignore[call-arg]
+        open_one(name="bob", state_dir=tmp_path / "damaged").connect()  # type: ignore[call-arg]
     (tmp_path / "file").touch()
     with pytest.raises(StateWriteError, match="cannot be used"):
-        open_one(state_dir=tmp_path / "file").connect(name="bob")  # type: ignore[call-arg]
+        open_one(name="bob", state_dir=tmp_path / "file").connect()  # type: ignore[call-arg]
     assert [client.name for client in fake_server.service.clients.values()] == ["alice"]
 
 
@@ -230,18 +230,18 @@ def test_a_block_that_fails_gives_back_what_it_had(
 
 
 def test_a_closed_client_opens_no_state(open_one: Open, tmp_path: Path) -> None:
-    client = open_one()  # type: ignore[call-arg]
+    client = open_one(name="alice")  # type: ignore[call-arg]
     client.close()
     with pytest.raises(ClientClosedError):
-        client.connect(name="alice")
+        client.connect()
     StateDirectory(tmp_path / "state").close()
 
 
 def test_a_forked_child_leaves_the_state_to_its_parent(
     fake_server: FakeServer, queue_id: int, tmp_path: Path
 ) -> None:
-    client = TelestoClient(fake_server.url, state_dir=tmp_path / "state")
-    client.connect(name="alice")
+    client = TelestoClient(fake_server.url, state_dir=tmp_path / "state", name="alice")
+    client.connect()
     child = os.fork()
     if not child:
         try:

@@ -23,13 +23,15 @@ class Scene:
 
     def __init__(self, auto_confirm: bool) -> None:
         self.service = FakeService(time.monotonic)
-        self.client = MemoryClient("telesto://memory", options=ClientOptions(auto_confirm=auto_confirm))
+        self.client = MemoryClient(
+            "telesto://memory", name="alice", options=ClientOptions(auto_confirm=auto_confirm)
+        )
         self.client.use(self.service)
         self.queue_id = self.service.add_queue("orders")
         self.handed: list[bytes] = []
 
     async def __aenter__(self) -> Scene:
-        await self.client.connect(name="alice")
+        await self.client.connect()
         for body in (b"1", b"2", b"3"):
             await self.client.put_message(self.queue_id, body)
         return self

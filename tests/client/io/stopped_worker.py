@@ -18,8 +18,8 @@ def handle(message: Message) -> None:
 
 
 def work() -> None:
-    with TelestoClient(TASK["url"]) as client:
-        client.connect("worker")
+    with TelestoClient(TASK["url"], name="worker") as client:
+        client.connect()
         if TASK["way"] == "signals":
             client.queue(TASK["queue_id"]).run_consumer(handle, credit=4, stop_signals=(signal.SIGTERM,))
         else:
@@ -38,8 +38,8 @@ async def work_asyncio() -> None:
         threading.Thread(target=read, daemon=True).start()
         await ended
 
-    async with AsyncTelestoClient(TASK["url"]) as client:
-        await client.connect("worker")
+    async with AsyncTelestoClient(TASK["url"], name="worker") as client:
+        await client.connect()
         if TASK["way"] == "asyncio-signals":
             await client.queue(TASK["queue_id"]).run_consumer(
                 handle_asyncio, credit=4, stop_signals=(signal.SIGTERM,)

@@ -127,8 +127,8 @@ SCENARIOS: list[Callable[[Scene], Coroutine[Any, Any, None]]] = [
 @pytest_asyncio.fixture
 async def client(real_service_url: str) -> AsyncIterator[AsyncTelestoClient]:
     """A connected client of the real service."""
-    async with AsyncTelestoClient(real_service_url) as client:
-        await client.connect("alice")
+    async with AsyncTelestoClient(real_service_url, name="alice") as client:
+        await client.connect()
         yield client
 
 

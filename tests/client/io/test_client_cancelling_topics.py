@@ -19,7 +19,7 @@ class TopicScene(Scene):
     """A client that subscribes to a topic with three messages, and what the application was handed."""
 
     async def __aenter__(self) -> TopicScene:
-        await self.client.connect(name="alice")
+        await self.client.connect()
         await self.client.topic("news").subscribe()
         for body in (b"1", b"2", b"3"):
             self.publish(body)

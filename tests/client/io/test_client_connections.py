@@ -45,8 +45,8 @@ def queue_id(fake_server: FakeServer) -> int:
 
 @pytest.fixture
 def client(open_client: Open, fake_server: FakeServer) -> Any:
-    client = open_client(fake_server.url)
-    client.connect(name="alice")
+    client = open_client(fake_server.url, name="alice")
+    client.connect()
     return client
 
 
@@ -66,8 +66,8 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> list[Driver]:
 
 @pytest.fixture
 def blocking(fake_server: FakeServer, drivers: list[Driver]) -> Iterator[TelestoClient]:
-    with TelestoClient(fake_server.url) as client:
-        client.connect(name="alice")
+    with TelestoClient(fake_server.url, name="alice") as client:
+        client.connect()
         yield client
 
 
@@ -81,9 +81,9 @@ def put_by_another(server: FakeServer, queue_id: int, body: bytes) -> None:
 
 # ---------------------------------------------------------------------------------- connections
 def test_nothing_listens(open_client: Open, dead_port: int) -> None:
-    client = open_client(f"telesto://127.0.0.1:{dead_port}", QUICK)
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", QUICK, name="alice")
     with pytest.raises(NotConnectedError, match="is `telesto serve` running") as raised:
-        client.connect(name="alice")
+        client.connect()
     assert raised.value.address == f"127.0.0.1:{dead_port}"
     assert isinstance(raised.value.__cause__, ConnectionRefusedError)
     with pytest.raises(NotConnectedError, match=f"127.0.0.1:{dead_port}"):
@@ -98,9 +98,9 @@ def test_a_host_that_does_not_exist(open_client: Open) -> None:
 def test_a_listener_that_never_answers(open_client: Open) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = ClientOptions(connect_tries=1, try_timeout=0.1, call_timeout=5)
-        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
+        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options, name="alice")
         with pytest.raises(Exception, match="no answer within") as raised:
-            client.connect(name="alice")
+            client.connect()
         # What says how long nothing came says from where.
         assert str(silent.getsockname()[1]) in str(raised.value)
 
@@ -110,10 +110,10 @@ def test_the_first_connection_waits_for_the_service(
 ) -> None:
     """It waits as long as a call does, not only for as many attempts as a request has."""
     options = ClientOptions(max_tries=1, backoff_initial=0.001, backoff_max=0.01)
-    client = open_client(f"telesto://127.0.0.1:{dead_port}", options)
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", options, name="alice")
     failed = noted(monkeypatch, Session, "attempt_failed")
     with ThreadPoolExecutor(1) as executor:
-        connecting = executor.submit(client.connect, name="alice")
+        connecting = executor.submit(client.connect)
         wait_until(lambda: len(failed) > 10)
         assert not connecting.done()
         server = FakeServer()
@@ -126,9 +126,11 @@ def test_the_first_connection_waits_for_the_service(
 
 def test_the_first_connection_ends_in_time_and_says_why(open_client: Open, dead_port: int) -> None:
     client = open_client(
-        f"telesto://127.0.0.1:{dead_port}", ClientOptions(call_timeout=0.05, backoff_initial=0.01)
+        f"telesto://127.0.0.1:{dead_port}",
+        ClientOptions(call_timeout=0.05, backoff_initial=0.01),
+        name="alice",
     )
-    for call in (lambda: client.connect(name="alice"), client.ping):
+    for call in (client.connect, client.ping):
         with pytest.raises(NotConnectedError, match=r"within 0\.05 s.*is `telesto serve` running") as raised:
             call()
         assert raised.value.address == f"127.0.0.1:{dead_port}"
@@ -144,9 +146,9 @@ def test_a_service_that_answers_no_hello_is_not_connected(open_client: Open, tri
             call_timeout=0.3 if tries is None else 20,
             backoff_initial=0.01,
         )
-        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options)
+        client = open_client(f"telesto://127.0.0.1:{silent.getsockname()[1]}", options, name="alice")
         with pytest.raises(NotConnectedError) as raised:
-            client.connect(name="alice")
+            client.connect()
         assert raised.value.address is not None
 
 
@@ -162,17 +164,17 @@ def test_what_does_not_speak_the_protocol_is_given_up(open_client: Open) -> None
 
         answering = executor.submit(answer)
         options = ClientOptions(call_timeout=60)
-        client = open_client(f"telesto://127.0.0.1:{server.getsockname()[1]}", options)
+        client = open_client(f"telesto://127.0.0.1:{server.getsockname()[1]}", options, name="alice")
         with pytest.raises(NotTelestoError):
-            client.connect(name="alice")
+            client.connect()
         answering.result(PATIENCE_S)
 
 
 def test_a_consumer_that_is_stopped_does_not_wait_to_join(
     open_client: Open, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000))
-    client.connect(name="alice")
+    client = open_client(fake_server.url, ClientOptions(try_timeout=1000, call_timeout=1000), name="alice")
+    client.connect()
     consumer = client.queue(fake_server.service.add_queue("orders")).consume()
     sent = noted(monkeypatch, Link, "send")
     fake_server.deaf = True
@@ -186,8 +188,8 @@ def test_a_consumer_that_is_stopped_does_not_wait_to_join(
 
 
 def test_the_second_address_serves(open_client: Open, fake_server: FakeServer, dead_port: int) -> None:
-    client = open_client(f"telesto://127.0.0.1:{dead_port},127.0.0.1:{fake_server.port}")
-    client.connect(name="alice")
+    client = open_client(f"telesto://127.0.0.1:{dead_port},127.0.0.1:{fake_server.port}", name="alice")
+    client.connect()
     assert client.address == f"127.0.0.1:{fake_server.port}"
 
 
@@ -222,8 +224,8 @@ def test_a_waiting_read_outlives_its_connection(client: Any, fake_server: FakeSe
 
 
 def test_a_silent_connection_is_left(open_client: Open, fake_server: FakeServer, queue_id: int) -> None:
-    client = open_client(fake_server.url, ClientOptions(try_timeout=0.2))
-    client.connect(name="alice")
+    client = open_client(fake_server.url, ClientOptions(try_timeout=0.2), name="alice")
+    client.connect()
     fake_server.deaf = True
     timer = threading.Timer(0.1, lambda: setattr(fake_server, "deaf", False))
     timer.start()
@@ -235,8 +237,8 @@ def test_a_silent_connection_is_left(open_client: Open, fake_server: FakeServer,
 def test_time_is_up_although_the_connection_lives(
     open_client: Open, fake_server: FakeServer, queue_id: int
 ) -> None:
-    client = open_client(fake_server.url)
-    client.connect(name="alice")
+    client = open_client(fake_server.url, name="alice")
+    client.connect()
     hurry(client, call_timeout=0.1, close_timeout=0.1)
     fake_server.deaf = True
     with pytest.raises(DeadlineExceededError, match=r"no answer within 0\.1 s"):
@@ -304,10 +306,12 @@ def test_closing_a_client_that_cannot_connect(
 ) -> None:
     failed = noted(monkeypatch, Session, "attempt_failed")
     client = open_client(
-        f"telesto://127.0.0.1:{dead_port}", ClientOptions(backoff_initial=30, backoff_max=30)
+        f"telesto://127.0.0.1:{dead_port}",
+        ClientOptions(backoff_initial=30, backoff_max=30),
+        name="alice",
     )
     with ThreadPoolExecutor(1) as executor:
-        connecting = executor.submit(client.connect, name="alice")
+        connecting = executor.submit(client.connect)
         wait_until(lambda: failed)
         client.close()
         assert isinstance(connecting.exception(PATIENCE_S), ClientClosedError)
@@ -426,8 +430,8 @@ def test_an_interruption_in_the_middle_of_a_change_ends_the_client(
     with pytest.raises(ClientInterruptedError):
         blocking.put_message(queue_id, b"x")
     fake_server.wait_for(lambda: not fake_server.served)
-    with TelestoClient(fake_server.url) as again:
-        again.connect(name="alice", existing="use")
+    with TelestoClient(fake_server.url, name="alice") as again:
+        again.connect()
         assert again.put_message(queue_id, b"y") > 0
 
 

@@ -45,11 +45,11 @@ def test_a_middleware_stops_under_its_clients(
 ) -> None:
     first, second = (f"{host}:{port}" for host, port in (server.address for server in middlewares))
     producer, consumer = (
-        open_client(f"telesto://{first},{second}"),
-        open_client(f"telesto://{first},{second}"),
+        open_client(f"telesto://{first},{second}", name="producer"),
+        open_client(f"telesto://{first},{second}", name="consumer"),
     )
-    producer.connect(name="producer")
-    consumer.connect(name="consumer")
+    producer.connect()
+    consumer.connect()
     queue_id = producer.create_queue("orders").queue_id
     stopped = threading.Event()
 
@@ -106,12 +106,12 @@ def test_a_middleware_stands_still_under_its_clients(database_url: str, open_cli
     ):
         clients = []
         for name in ("putting", "reading", "consuming"):
-            clients.append(open_client(f"telesto://{first},{second}", options=WITHOUT_LIMITS))
-            clients[-1].connect(name=name)
+            clients.append(open_client(f"telesto://{first},{second}", options=WITHOUT_LIMITS, name=name))
+            clients[-1].connect()
         putting, reading, consuming = clients
         assert [client.address for client in clients] == [first] * 3
-        other = open_client(f"telesto://{second}", options=WITHOUT_LIMITS)
-        other.connect(name="other")
+        other = open_client(f"telesto://{second}", options=WITHOUT_LIMITS, name="other")
+        other.connect()
         read_from, consumed, put_to = [
             other.create_queue(name).queue_id for name in ("read from", "consumed", "put to")
         ]

@@ -77,8 +77,10 @@ def test_a_call_in_a_signal_handler_works_or_raises_at_once(
     # All are there: what a Counter does about one that is missing lets another thread in.
     outcomes: Counter[str] = Counter(done=0, refused=0, handler=0, main=0, other=0)
     ended = threading.Event()
-    with TelestoClient(fake_server.url, state_dir=tmp_path / "state" if durable else None) as client:
-        client.connect(name="alice")
+    with TelestoClient(
+        fake_server.url, state_dir=tmp_path / "state" if durable else None, name="alice"
+    ) as client:
+        client.connect()
 
         def interrupt() -> None:
             try:
@@ -140,9 +142,11 @@ def test_a_call_that_is_interrupted_when_it_begins_to_wait_leaves_the_lock_in_or
             self.inner_lock = lock
 
     monkeypatch.setattr(blocking_client, "Driver", LockedDriver)
-    with TelestoClient(fake_server.url, state_dir=tmp_path if moment == "writing" else None) as client:
+    with TelestoClient(
+        fake_server.url, state_dir=tmp_path if moment == "writing" else None, name="alice"
+    ) as client:
         if moment != "connecting":
-            client.connect(name="alice")
+            client.connect()
         with ThreadPoolExecutor(1) as executor:
             call = partial(client.put_message, queue_id, b"x") if moment == "writing" else client.ping
             lock.thread = threading.get_ident()
@@ -172,8 +176,8 @@ def test_a_client_is_closed_in_a_signal_handler_at_any_moment(
 
     for number in range(ROUNDS):
         state = tmp_path / f"{number}" if durable else None
-        client = TelestoClient(fake_server.url, state_dir=state)
-        client.connect(name=f"client-{number}")
+        client = TelestoClient(fake_server.url, state_dir=state, name=f"client-{number}")
+        client.connect()
         threads = [threading.Thread(target=put_on, args=(client,)) for _ in range(others)]
         connected = threading.Event()
 
@@ -195,8 +199,8 @@ def test_a_client_is_closed_in_a_signal_handler_at_any_moment(
 
 
 def test_a_consumer_waits_in_a_call_too(fake_server: FakeServer) -> None:
-    with TelestoClient(fake_server.url) as client:
-        client.connect(name="alice")
+    with TelestoClient(fake_server.url, name="alice") as client:
+        client.connect()
         queue_id = fake_server.service.add_queue("orders")
         errors: list[TelestoError] = []
 
@@ -217,8 +221,8 @@ def test_a_consumer_waits_in_a_call_too(fake_server: FakeServer) -> None:
 
 def test_signals_that_no_handler_can_have_are_refused(fake_server: FakeServer) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with TelestoClient(fake_server.url) as client:
-        client.connect(name="alice")
+    with TelestoClient(fake_server.url, name="alice") as client:
+        client.connect()
         with pytest.raises(InvalidParameterError, match="stop_signals"):
             client.queue(1).run_consumer(print, stop_signals=(signal.SIGTERM, signal.SIGKILL))
         errors: list[BaseException] = []
@@ -242,8 +246,8 @@ async def test_signals_that_no_handler_can_have_are_refused_for_asyncio(fake_ser
     async def handle(message: Any) -> None:
         raise AssertionError
 
-    async with AsyncTelestoClient(fake_server.url) as client:
-        await client.connect(name="alice")
+    async with AsyncTelestoClient(fake_server.url, name="alice") as client:
+        await client.connect()
         with pytest.raises(InvalidParameterError, match="stop_signals"):
             await client.queue(1).run_consumer(handle, stop_signals=(signal.SIGTERM, signal.SIGKILL))
     assert signal.getsignal(signal.SIGTERM) is before
@@ -289,8 +293,8 @@ WAYS = ["signals", "handler", "asyncio-signals", "asyncio-cancel"]
 def test_sigterm_lets_a_handler_end_and_gives_the_rest_back(
     real_service: Any, real_service_url: str, way: str
 ) -> None:
-    with TelestoClient(real_service_url) as client:
-        client.connect(name="alice")
+    with TelestoClient(real_service_url, name="alice") as client:
+        client.connect()
         queue_id = client.create_queue("orders").queue_id
         client.queue(queue_id).put_many([b"%d" % number for number in range(4)])
         worker = StoppedWorker(real_service_url, queue_id, way)
@@ -317,11 +321,11 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
     begun, may_end = threading.Event(), threading.Event()
     with (
         ThreadPoolExecutor(2) as executor,
-        TelestoClient(real_service_url) as other,
-        TelestoClient(real_service_url) as client,
+        TelestoClient(real_service_url, name="bob") as other,
+        TelestoClient(real_service_url, name="alice") as client,
     ):
-        other.connect(name="bob")
-        client.connect(name="alice")
+        other.connect()
+        client.connect()
         queue_id = client.create_queue("orders", lease=3_600).queue_id
         empty_id = client.create_queue("empty").queue_id
         client.queue(queue_id).put_many([b"0", b"1"] if moment == "working" else [b"0"])
@@ -354,8 +358,8 @@ def test_a_signal_that_arrives_just_before_a_consumer_waits_is_heard(
 
 @pytest.mark.parametrize("way", ["signals", "asyncio-signals"])
 def test_a_second_sigterm_ends_at_once(real_service_url: str, way: str) -> None:
-    with TelestoClient(real_service_url) as client:
-        client.connect(name="alice")
+    with TelestoClient(real_service_url, name="alice") as client:
+        client.connect()
         queue_id = client.create_queue("orders").queue_id
         client.queue(queue_id).put_many([b"0", b"1"])
         worker = StoppedWorker(real_service_url, queue_id, way)

@@ -107,12 +107,15 @@ class ClientProcess:
     def run_blocking(self, work: Callable[[TelestoClient], None], *, auto_confirm: bool = True) -> None:
         """Connects, works and closes with the blocking client."""
         client = TelestoClient(
-            self.task.url, state_dir=self.task.state_dir, options=self._options(auto_confirm)
+            self.task.url,
+            state_dir=self.task.state_dir,
+            options=self._options(auto_confirm),
+            name=self.task.name,
         )
         signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
-                client.connect(self.task.name, existing="use")
+                client.connect()
             except TelestoError:
                 time.sleep(_CONNECT_AGAIN_S)
                 continue
@@ -137,12 +140,15 @@ class ClientProcess:
         self, work: Callable[[AsyncTelestoClient], Awaitable[None]], auto_confirm: bool
     ) -> None:
         client = AsyncTelestoClient(
-            self.task.url, state_dir=self.task.state_dir, options=self._options(auto_confirm)
+            self.task.url,
+            state_dir=self.task.state_dir,
+            options=self._options(auto_confirm),
+            name=self.task.name,
         )
         signal.signal(signal.SIGUSR2, lambda *_: _show(client))
         while not self.stopping:
             try:
-                await client.connect(self.task.name, existing="use")
+                await client.connect()
             except TelestoError:
                 await asyncio.sleep(_CONNECT_AGAIN_S)
                 continue

@@ -12,8 +12,8 @@ def main() -> None:
     """Takes a message: url, name and queue are on the command line."""
     end_with_parent()
     url, name, queue_id = sys.argv[1:]
-    client = TelestoClient(url, options=ClientOptions(auto_confirm=False))
-    client.connect(name, existing="use")
+    client = TelestoClient(url, options=ClientOptions(auto_confirm=False), name=name)
+    client.connect()
     print("connected", flush=True)
     message = client.retrieve_message(int(queue_id))
     assert message is not None

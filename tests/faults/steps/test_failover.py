@@ -60,10 +60,10 @@ class Scene:
     ) -> AsyncTelestoClient:
         """Connects a client to the sites in this order."""
         bounds = ClientOptions(**(QUICK | options))
-        client = AsyncTelestoClient(url or self.cluster.url(*order), options=bounds)
+        client = AsyncTelestoClient(url or self.cluster.url(*order), options=bounds, name=name)
         self._clients.append(client)
         self.bounds[client] = bounds
-        await client.connect(name, existing="use")
+        await client.connect()
         return client
 
     def put(self, body: bytes, client: AsyncTelestoClient | None = None) -> asyncio.Task[int]:

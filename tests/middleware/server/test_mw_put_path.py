@@ -60,8 +60,8 @@ async def test_a_put_touches_few_files(start_middleware: StartMiddleware) -> Non
     host, port = (await start_middleware(**SELDOM)).address
     options = ClientOptions(confirm_after=SELDOM_S, ping_after=SELDOM_S)
     touched: list[set[str]] = []
-    async with AsyncTelestoClient(f"telesto://{host}:{port}", options=options) as client:
-        await client.connect(name="puts")
+    async with AsyncTelestoClient(f"telesto://{host}:{port}", options=options, name="puts") as client:
+        await client.connect()
         queue = await client.create_queue("queue")
         await queue.put(b"first")
         for number in range(PUTS):
