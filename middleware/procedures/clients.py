@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from telesto.db import calls
@@ -168,7 +169,8 @@ async def taken_over(call: Call, requests: Iterable[Request], failure: Failure) 
         row["client_id"]: replace(
             failure,
             details=f"{row['process'] or 'a process'} at {row['address'] or 'an unknown address'}, with "
-            f"{row['library'] or 'an unknown library'}, since {row['since']:%Y-%m-%d %H:%M:%S} UTC",
+            f"{row['library'] or 'an unknown library'}, since "
+            f"{datetime.fromtimestamp(row['since'] // 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC",
         )
         for row in rows
         if row["process"] or row["address"]

@@ -114,7 +114,7 @@ class TestRefusals:
             owner.execute(statement.encode())
 
     @pytest.mark.parametrize(
-        "call", ["open_session(1, NULL, false, 1)", "add_queue('x', NULL)", "client_lock_key(1)"]
+        "call", ["open_session(1, NULL, false, 1, NULL, NULL, NULL)", "add_queue('x', NULL)", "client_lock_key(1)"]
     )
     def test_internal_procedures_are_closed(self, owner: psycopg.Connection, role: Role, call: str) -> None:
         become(owner, role)
