@@ -7,6 +7,7 @@ from fake_service import FakeService
 from telesto.client.aio.client import AsyncTelestoClient
 from telesto.client.aio.pool import AsyncPools
 from telesto.client.aio.queue import AsyncQueues
+from telesto.client.bookkeeping.identity import WantedClient
 from telesto.client.io.async_driver import AsyncDriver, Connection
 
 
@@ -72,7 +73,7 @@ class MemoryClient(AsyncTelestoClient):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._driver = MemoryDriver(self._session, self._options, None)
+        self._driver = MemoryDriver(self._session, self._options, WantedClient("alice"), None)
         self._queues = AsyncQueues(self._driver, AsyncPools())
 
     def use(self, service: FakeService) -> None:
