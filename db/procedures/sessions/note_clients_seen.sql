@@ -2,7 +2,8 @@
 -- Purpose:    Notes that the connections of temporary clients are open now, see sweep_temporary_clients. Rows that are
 --             in use are passed over: they are noted by what uses them, or the next time.
 -- Errors:     invalid_transaction_state (25000) outside READ COMMITTED
--- Tables:     clients (update)
+-- Locks:      the clients' rows
+-- Tables:     clients (read, update)
 CREATE OR REPLACE FUNCTION telesto.note_clients_seen(
     client_ids bigint[]  -- the clients; of others than temporary ones nothing is noted
 )

@@ -72,9 +72,9 @@ def saying(first: bytes) -> Iterator[str]:
 
 
 def refusal(open_client: Open, url: str, options: ClientOptions = ENDLESS) -> NotTelestoError:
-    client = open_client(url, options)
+    client = open_client(url, options, name="alice")
     with pytest.raises(NotTelestoError) as raised:
-        client.connect(name="alice")
+        client.connect()
     with pytest.raises(NotTelestoError) as of_ping:
         client.ping()
     assert of_ping.value.details == raised.value.details
@@ -131,9 +131,9 @@ def test_a_server_for_tls_that_closes(open_client: Open) -> None:
             failures.append(error)
 
     with answering(shake_hands) as url:
-        client = open_client(url, ClientOptions(call_timeout=1000.0, greeting_timeout=0.2))
+        client = open_client(url, ClientOptions(call_timeout=1000.0, greeting_timeout=0.2), name="alice")
         with pytest.raises(NoAnswerError, match="TLS") as raised:
-            client.connect(name="alice")
+            client.connect()
         assert raised.value.address == urlsplit(url).netloc
     assert len(failures) > 1
 
@@ -176,9 +176,9 @@ def test_an_answer_that_comes_byte_by_byte(open_client: Open) -> None:
                 connection.sendall(bytes([byte]))
 
     with answering(answer) as url:
-        client = open_client(url, ENDLESS)
+        client = open_client(url, ENDLESS, name="alice")
         with pytest.raises(NotTelestoError):
-            client.connect(name="alice")
+            client.connect()
 
 
 # ---------------------------------------------------------------------------------- silence
@@ -186,9 +186,9 @@ def test_what_stays_silent_is_not_taken_for_another_kind(open_client: Open) -> N
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"telesto://127.0.0.1:{listener.getsockname()[1]}"
         options = ClientOptions(call_timeout=1000.0, ping_after=0.05, greeting_timeout=0.1)
-        client = open_client(url, options)
+        client = open_client(url, options, name="alice")
         with pytest.raises(NoAnswerError, match="stopped or overloaded") as raised:
-            client.connect(name="alice")
+            client.connect()
     assert isinstance(raised.value, NotConnectedError)
     assert raised.value.address == urlsplit(url).netloc
 
@@ -233,9 +233,9 @@ def test_a_client_that_was_connected_waits_for_the_service_whatever_is_there(
 ) -> None:
     server = FakeServer()
     server.port = dead_port
-    client = open_client(f"telesto://127.0.0.1:{dead_port}", ClientOptions(backoff_max=0.01))
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", ClientOptions(backoff_max=0.01), name="alice")
     with server.running():
-        client.connect(name="alice")
+        client.connect()
     failed = noted(monkeypatch, Session, "attempt_failed")
     web = http.server.ThreadingHTTPServer(("127.0.0.1", dead_port), _Handler)
     with serving(web):
