@@ -200,8 +200,8 @@ def test_a_silent_address_among_dead_ones_is_tried_on(
     failed = noted(monkeypatch, Session, "attempt_failed")
     with answering(lambda connection: None) as url:
         options = ClientOptions(call_timeout=1000.0, greeting_timeout=0.001, backoff_max=0.01)
-        client = open_client(f"{url},127.0.0.1:{dead_port}", options)
-        connecting = threading.Thread(target=client.connect, kwargs={"name": "alice"})
+        client = open_client(f"{url},127.0.0.1:{dead_port}", options, name="alice")
+        connecting = threading.Thread(target=client.connect)
         connecting.start()
         wait_until(lambda: len(failed) > 20)
         server = FakeServer()
@@ -218,8 +218,8 @@ def test_a_middleware_that_is_deaf_for_a_while_is_waited_for(
     failed = noted(monkeypatch, Session, "attempt_failed")
     fake_server.deaf = True
     options = ClientOptions(call_timeout=1000.0, ping_after=0.02, greeting_timeout=1000.0, backoff_max=0.01)
-    client = open_client(fake_server.url, options)
-    connecting = threading.Thread(target=client.connect, kwargs={"name": "alice"})
+    client = open_client(fake_server.url, options, name="alice")
+    connecting = threading.Thread(target=client.connect)
     connecting.start()
     wait_until(lambda: len(failed) > 2)
     fake_server.deaf = False
