@@ -377,7 +377,9 @@ class AsyncDriver:
             await self._state_writer.close()
 
     def forked(self, error: ForkedError) -> None:
-        """This process is a child of the one that made the client."""
+        """This process is a child of the one that made the client, and has used it if it has a loop."""
+        if self._loop is None:
+            return
         self._let_go = True
         if self._state_writer is not None:
             self._state_writer.forked()

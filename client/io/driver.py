@@ -394,8 +394,17 @@ class Driver:
         self._background.stop()
 
     def forked(self, error: ForkedError) -> None:
-        """Lets go of everything in a child process, whatever the parent's threads were doing."""
+        """Lets go of everything in a child process, whatever the parent's threads were doing.
+
+        A client that was not used yet has nothing of the parent's but its waker, and may be used.
+        """
         self.inner_lock = threading.RLock()
+        if not self._background.started and not self._closed:
+            self._waker.close()
+            self._waker = Waker()
+            self._poll = select.poll()
+            self._poll.register(self._waker, select.POLLIN)
+            return
         self.driven_by = 0
         self._away.clear()
         self.waiting = False

@@ -1,5 +1,6 @@
 """Both clients over real sockets: lost, silent, slow and missing connections, threads, signals and forks."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ from fake_server import FakeServer
 from faults.waiting import wait_until
 from shells import Open, hurry, noted
 from telesto.client import (
+    AsyncTelestoClient,
     ClientClosedError,
     ClientInterruptedError,
     ClientOptions,
@@ -433,6 +435,35 @@ def test_an_interruption_in_the_middle_of_a_change_ends_the_client(
     with TelestoClient(fake_server.url, name="alice") as again:
         again.connect()
         assert again.put_message(queue_id, b"y") > 0
+
+
+@pytest.mark.parametrize("kind", [TelestoClient, AsyncTelestoClient])
+def test_a_client_that_is_not_used_before_the_fork_is_used_in_the_child(
+    kind: Any, fake_server: FakeServer
+) -> None:
+    client = kind(fake_server.url, name="worker-{pid}")
+
+    async def name_of_asyncio() -> str:
+        async with client:
+            record = await client.connect()
+        return str(record.name)
+
+    def name() -> str:
+        if kind is AsyncTelestoClient:
+            return asyncio.run(name_of_asyncio())
+        with client:
+            return str(client.connect().name)
+
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if name() == f"worker-{os.getpid()}" else 2
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert name() == f"worker-{os.getpid()}"
 
 
 def test_a_forked_child_is_told(blocking: TelestoClient, queue_id: int) -> None:
