@@ -34,6 +34,8 @@ class ClientOptions:
         confirm_after: answers taken are confirmed by the next request, or by themselves after so long.
         auto_confirm: a message counts as taken when the call returns it. False: when ``confirm`` is called;
             what was not confirmed comes again, marked redelivered, when the client connects the next time.
+        temporary_when_fenced: when another process becomes this client, the calls under way raise
+            SessionFencedError, and the next call makes a temporary client. False: later calls raise it too.
         recovered_hold: how long messages that nobody waits for any more are kept for the next matching read
             before they are given back to their queue.
         max_recovered: how many of them are kept at most.
@@ -64,6 +66,7 @@ class ClientOptions:
     keep_alive: float = 15.0
     confirm_after: float = 0.05
     auto_confirm: bool = True
+    temporary_when_fenced: bool = False
     recovered_hold: float = 30.0
     max_recovered: int = 10_000
     max_state_bytes: int = 64 * 1024 * 1024

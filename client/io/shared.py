@@ -74,6 +74,10 @@ def make_session(
         raise InvalidParameterError(f"state_dir must name a directory, not {str(state_dir)!a}")
     if delivery == "fast":
         raise InvalidParameterError('a client with a state_dir needs delivery="once"')
+    if options.temporary_when_fenced:
+        raise InvalidParameterError(
+            "a client with a state_dir cannot go on as a temporary one: its state has its name"
+        )
     return DurableSession(url.addresses, options)
 
 

@@ -233,6 +233,25 @@ def test_the_later_of_two_processes_wins(connected: Connect) -> None:
     assert first.put_message(queue_id, b"") > 0
 
 
+def test_a_client_may_go_on_as_a_temporary_one_when_another_process_has_its_name(
+    open_client: Open, service_url: str, connected: Connect, request: pytest.FixtureRequest
+) -> None:
+    options = ClientOptions(temporary_when_fenced=True)
+    if "durable" in request.node.name:
+        with pytest.raises(InvalidParameterError, match="temporary"):
+            open_client(service_url, options=options, name="alice")
+        return
+    with open_client(service_url, options=options, name="alice") as first:
+        queue_id = first.create_queue("orders").queue_id
+        second = connected("alice")
+        with pytest.raises(SessionFencedError, match="another process"):
+            first.put_message(queue_id, b"not put")
+        assert first.put_message(queue_id, b"x") > 0
+        assert first.connect().temporary
+        assert first.name != "alice"
+    assert second.queue(queue_id).get(timeout=0).body == b"x"
+
+
 def test_delete_client(connected: Connect) -> None:
     client = connected("alice")
     client.delete_client()
