@@ -13,7 +13,6 @@ import itertools
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -116,7 +115,7 @@ def telesto_client(telesto_url: str) -> Iterator[TelestoClient]:
     from telesto.client import TelestoClient
 
     with TelestoClient(telesto_url) as client:
-        client.connect(name=f"test-{uuid.uuid4().hex}")
+        client.connect()
         yield client
 
 
@@ -137,7 +136,7 @@ def async_telesto_client(request: pytest.FixtureRequest, telesto_url: str) -> As
         @functools.wraps(test)
         async def connected(*args: Any, **kwargs: Any) -> Any:
             async with client:
-                await client.connect(name=f"test-{uuid.uuid4().hex}")
+                await client.connect()
                 return await test(*args, **kwargs)
 
         item.obj = connected

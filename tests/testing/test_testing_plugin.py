@@ -112,16 +112,16 @@ from telesto import TelestoClient
 
 @pytest.mark.parametrize("time", [1, 2])
 def test_a_test_finds_nothing_of_another(telesto_url, time):
-    with TelestoClient(telesto_url) as client:
-        client.connect(name="shop", existing="error")
+    with TelestoClient(telesto_url, name="shop", existing="error") as client:
+        client.connect()
         client.create_queue("orders").put(b"x")
         client.topic("prices").subscribe()
         assert [queue.name for queue in client.get_queues()] == ["orders"]
 
 def test_the_fixtures_share_a_service(telesto_client, telesto_url):
     telesto_client.create_queue("orders").put(b"x")
-    with TelestoClient(telesto_url) as other:
-        other.connect(name="other")
+    with TelestoClient(telesto_url, name="other") as other:
+        other.connect()
         assert other.queue("orders").get(timeout=5).body == b"x"
 """
 

@@ -28,12 +28,12 @@ def text(shell: Any) -> str:
 
 def test_a_client(open_client: Open, fake_server: FakeServer) -> None:
     address = f"127.0.0.1:{fake_server.port}"
-    client = open_client(fake_server.url)
+    client = open_client(fake_server.url, name="shop-a-12")
     assert text(client) == "<TelestoClient not connected>"
-    client.connect(name="shop-a-12")
+    client.connect()
     assert text(client) == f"<TelestoClient 'shop-a-12' connected to {address}>"
-    second = open_client(fake_server.url)
-    second.connect(name="shop-a-12", existing="use")
+    second = open_client(fake_server.url, name="shop-a-12")
+    second.connect()
     with pytest.raises(SessionFencedError):
         client.get_queues()
     assert text(client) == "<TelestoClient 'shop-a-12' fenced by another process>"
@@ -42,16 +42,16 @@ def test_a_client(open_client: Open, fake_server: FakeServer) -> None:
 
 
 def test_a_client_that_could_not_connect(open_client: Open, dead_port: int) -> None:
-    client = open_client(f"telesto://127.0.0.1:{dead_port}", ClientOptions(connect_tries=1))
+    client = open_client(f"telesto://127.0.0.1:{dead_port}", ClientOptions(connect_tries=1), name="alice")
     with pytest.raises(NotConnectedError):
-        client.connect(name="alice")
+        client.connect()
     assert text(client) == "<TelestoClient not connected>"
 
 
 def test_handles(fake_server: FakeServer) -> None:
     queue_id = fake_server.do(lambda: fake_server.service.add_queue("orders"))
-    with TelestoClient(fake_server.url) as client:
-        client.connect(name="alice")
+    with TelestoClient(fake_server.url, name="alice") as client:
+        client.connect()
         assert repr(client.queue("orders")) == "<Queue 'orders'>"
         assert repr(client.queue(queue_id)) == f"<Queue {queue_id}>"
         assert repr(client.topic("prices")) == "<Topic 'prices'>"
@@ -59,8 +59,8 @@ def test_handles(fake_server: FakeServer) -> None:
 
 
 def test_a_consumer_and_its_messages(real_service_url: str) -> None:
-    with TelestoClient(real_service_url) as client:
-        client.connect(name="alice")
+    with TelestoClient(real_service_url, name="alice") as client:
+        client.connect()
         queue = client.create_queue("orders")
         queue.put(b"x" * 100)
         with queue.consume() as consumer:

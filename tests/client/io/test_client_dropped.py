@@ -58,8 +58,8 @@ def test_a_blocking_client_gives_back_everything(
     before, threads_before = descriptors(), threads()
 
     def use() -> None:
-        client = TelestoClient(fake_server.url, state_dir=state_dir)
-        client.connect(name="alice")
+        client = TelestoClient(fake_server.url, state_dir=state_dir, name="alice")
+        client.connect()
         client.queue("orders").put(b"x")
         wait_until(lambda: len(threads()) > len(threads_before))
 
@@ -80,8 +80,8 @@ def test_a_client_lives_as_long_as_its_handles(fake_server: FakeServer) -> None:
     fake_server.service.add_queue("orders")
 
     def make() -> TelestoClient:
-        client = TelestoClient(fake_server.url)
-        client.connect(name="alice")
+        client = TelestoClient(fake_server.url, name="alice")
+        client.connect()
         return client
 
     with listening() as said:
@@ -96,8 +96,8 @@ def test_a_client_lives_as_long_as_its_handles(fake_server: FakeServer) -> None:
 
 def test_a_client_that_is_closed_or_was_never_used_says_nothing(fake_server: FakeServer) -> None:
     with listening() as said:
-        client = TelestoClient(fake_server.url)
-        client.connect(name="alice")
+        client = TelestoClient(fake_server.url, name="alice")
+        client.connect()
         client.close()
         del client
         TelestoClient(fake_server.url)
@@ -114,8 +114,8 @@ def test_an_asyncio_client_gives_back_everything(
     state_dir = tmp_path if durable else None
 
     async def use() -> None:
-        client = AsyncTelestoClient(fake_server.url, state_dir=state_dir)
-        await client.connect(name="alice")
+        client = AsyncTelestoClient(fake_server.url, state_dir=state_dir, name="alice")
+        await client.connect()
         await client.queue("orders").put(b"x")
 
     async def run(said: Callable[[], list[str]]) -> None:
@@ -140,14 +140,13 @@ def test_an_asyncio_client_gives_back_everything(
 
 
 PROGRAMS = {
-    "blocking": "client = TelestoClient(url); client.connect(name='alice'); queue = client.queue('orders'); "
-    "queue.put(b'x')",
-    "asyncio": "async def main():\n global client\n client = AsyncTelestoClient(url)\n "
-    "await client.connect(name='alice')\n await client.queue('orders').put(b'x')\nasyncio.run(main())",
-    "asyncio, its loop still there": "loop = asyncio.new_event_loop(); client = AsyncTelestoClient(url)\n"
-    "loop.run_until_complete(client.connect(name='alice'))",
-    "a service that is away": "client = TelestoClient(url, options=ClientOptions(call_timeout=0.1))\n"
-    "client.connect(name='alice'); server_gone()\nqueue = client.queue('orders')\n"
+    "blocking": "client = TelestoClient(url, name='alice'); queue = client.queue('orders'); queue.put(b'x')",
+    "asyncio": "async def main():\n global client\n client = AsyncTelestoClient(url, name='alice')\n "
+    "await client.connect()\n await client.queue('orders').put(b'x')\nasyncio.run(main())",
+    "asyncio, its loop still there": "loop = asyncio.new_event_loop()\n"
+    "client = AsyncTelestoClient(url, name='alice')\nloop.run_until_complete(client.connect())",
+    "a service that is away": "options = ClientOptions(call_timeout=0.1)\n"
+    "client = TelestoClient(url, options=options, name='alice')\nclient.connect(); server_gone()\nqueue = client.queue('orders')\n"
     "try: queue.put(b'x')\nexcept TelestoError: pass",
 }
 
