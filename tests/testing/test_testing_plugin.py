@@ -143,7 +143,7 @@ import asyncio
 def test_without_a_plugin_for_coroutines(async_telesto_client):
     async def main():
         async with async_telesto_client as client:
-            await client.connect(name="shop")
+            await client.connect()
             await (await client.create_queue("orders")).put(b"x")
     asyncio.run(main())
 """

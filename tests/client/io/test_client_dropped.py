@@ -146,7 +146,8 @@ PROGRAMS = {
     "asyncio, its loop still there": "loop = asyncio.new_event_loop()\n"
     "client = AsyncTelestoClient(url, name='alice')\nloop.run_until_complete(client.connect())",
     "a service that is away": "options = ClientOptions(call_timeout=0.1)\n"
-    "client = TelestoClient(url, options=options, name='alice')\nclient.connect(); server_gone()\nqueue = client.queue('orders')\n"
+    "client = TelestoClient(url, options=options, name='alice')\n"
+    "client.connect(); server_gone()\nqueue = client.queue('orders')\n"
     "try: queue.put(b'x')\nexcept TelestoError: pass",
 }
 
