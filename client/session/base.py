@@ -10,7 +10,12 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from telesto.client.bookkeeping.identity import HandshakeResult, Identity, this_process
+from telesto.client.bookkeeping.identity import (
+    HandshakeResult,
+    Identity,
+    temporary_identity,
+    this_process,
+)
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
@@ -518,8 +523,15 @@ class BaseSession(ABC):
         """The service refuses this client, and would do so on any connection."""
         if isinstance(error, ClientNotExistingError):
             self._client_gone()
-        first = bool(self._connecting)
+        first, temporary = bool(self._connecting), self.temporary
         self._end(error, lambda call: failures.ended_error(call, error, first=first))
+        if temporary and isinstance(error, ClientNotExistingError):
+            self.go_on_as_temporary()
+
+    def go_on_as_temporary(self) -> None:
+        """The client is lost, and what was under way has failed; the next call makes a new, temporary one."""
+        self.begun = False
+        self.tried = temporary_identity(self.mode)
 
     def _cancel_connecting(self, call: ConnectCall, *, needed: bool) -> None:
         """The caller no longer waits to be a client; ``needed`` tells that other calls wait for that."""

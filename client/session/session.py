@@ -39,7 +39,7 @@ from telesto.client.bookkeeping.consumer_calls import (
 )
 from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.bookkeeping.consumers import Consumers
-from telesto.client.bookkeeping.identity import HandshakeResult, temporary_identity
+from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
@@ -985,11 +985,10 @@ class Session(BaseSession):
 
     def fenced(self, error: TelestoError) -> None:
         """Another process has become this client; it was told what became of the calls in doubt."""
-        reason, mode = failures.fenced_error(None, error), self.mode
+        reason = failures.fenced_error(None, error)
         self._end(reason, lambda call: failures.fenced_error(call, error))
         if self._options.temporary_when_fenced:
-            self.begun = False
-            self.tried = temporary_identity(mode)
+            self.go_on_as_temporary()
 
     # ------------------------------------------------------------------ closing
 

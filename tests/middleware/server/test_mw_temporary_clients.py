@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
@@ -12,7 +13,13 @@ import psycopg
 import pytest
 
 from faults.waiting import until
-from telesto.client import AsyncTelestoClient, ClientMode, SessionFencedError
+from telesto.client import (
+    AsyncTelestoClient,
+    ClientMode,
+    ConnectionLostError,
+    NotConnectedError,
+    SessionFencedError,
+)
 from telesto.middleware.scheduling.requests import for_people
 from telesto.protocol import packets
 from wire import Wire
@@ -83,6 +90,30 @@ async def test_a_connected_temporary_client_is_seen_by_its_middleware(
         with psycopg.connect(database_url) as connection:
             row = connection.execute("SELECT seen_at > session_at FROM telesto.clients").fetchone()
         assert row == (True,)
+
+
+async def test_a_temporary_client_that_was_away_for_too_long_begins_anew(
+    start_middleware: Any, database_url: str
+) -> None:
+    """Such as that of a machine that slept."""
+    server = await start_middleware()
+    async with AsyncTelestoClient(url_of(server)) as client:
+        queue = await client.create_queue("orders")
+        before = client.client_id
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute("SELECT telesto.delete_client(%s)", (before,))
+        for connection in server.connections.snapshot():
+            connection.abort()
+        # A call may find the connection lost; the next one is that of the new client.
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await queue.put(b"x")
+                except (ConnectionLostError, NotConnectedError):
+                    continue
+                break
+        assert client.client_id != before
+        assert (await client.connect()).temporary
 
 
 @pytest.mark.parametrize(
