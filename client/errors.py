@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from typing import Any
 
 from telesto.protocol.errors import ErrorClass, FatalError, InDoubtError, RetryableError, TelestoError
 
@@ -51,6 +52,27 @@ class DeadlineExceededError(TelestoError, TimeoutError):
     ``error_class`` tells what holds: RETRYABLE when the request was never sent, IN_DOUBT when it was and no
     answer came.
     """
+
+
+class RequestTimeoutError(InDoubtError, TimeoutError):
+    """No response to a request came in time.
+
+    It is not handed over any more; whether it was handled before is not known.
+    """
+
+
+class RemoteError(InDoubtError):
+    """The handler of a request failed; what it did before is not known.
+
+    Attributes:
+        type: the name of the exception that it raised.
+        text: what that exception says.
+    """
+
+    def __init__(self, details: str = "", *, type: str = "", text: str = "", **known: Any) -> None:
+        super().__init__(details, **known)
+        self.type = type
+        self.text = text
 
 
 class IncarnationChangedError(InDoubtError):

@@ -8,7 +8,7 @@ import time
 from telesto.benchmarks.load.bodies import open_envelope, partition_key_of
 from telesto.benchmarks.load.recorder import Operation
 from telesto.benchmarks.load.slot import ClientType, Slot
-from telesto.client import AsyncConsumer, AsyncLeasedMessage, Message
+from telesto.client import AsyncConsumer, AsyncLeasedMessage, Message, RequestTimeoutError
 from telesto.protocol.errors import TelestoError
 
 
@@ -101,14 +101,14 @@ class Requester(ClientType):
             response = await slot.client.send_request_response_message(
                 slot.queue_id, body, priority=priority, receiver_id=receiver, timeout=slot.wait_s()
             )
-        except TelestoError as error:
-            await slot.failed(Operation.REQUEST, error, identity)
-            return
-        if response is None:
+        except RequestTimeoutError:
             # It was put nevertheless, and was delivered or has expired.
             slot.recorder.doubtful.append(identity)
             if time.monotonic() < slot.end:
                 slot.recorder.failed(Operation.REQUEST, "no response in time")
+            return
+        except TelestoError as error:
+            await slot.failed(Operation.REQUEST, error, identity)
             return
         slot.sent(Operation.REQUEST, identity, intended, sent, priority)
         slot.came(Operation.RESPONSE, response.body, sent, redelivered=response.redelivered)

@@ -208,14 +208,22 @@ class AsyncPools:
             await pool.ended.wait()
 
 
-def answering(driver: AsyncDriver, handler: AsyncRequestHandler) -> AsyncHandler:
-    """Returns the handler of messages that puts what a handler of requests returns as the response."""
+def answering(driver: AsyncDriver, handler: AsyncRequestHandler, on_error: OnError) -> AsyncHandler:
+    """Returns the handler of messages that puts what a handler of requests returns or raises."""
     arguments.check_awaited("handler", handler)
 
     async def answer(request: Message, response: Awaitable[Body | None]) -> None:
-        body = await response
-        if body is not None and request.context is not None:
-            await driver.run(shared.reply_call(request, body, once=True))
+        try:
+            body = await response
+            if body is None or request.context is None:
+                return
+            reply = shared.reply_call(request, body, once=True)
+        except Exception as error:
+            if request.context is None or isinstance(error, ClientClosedError):
+                raise
+            tell_failure(on_error, request, error)
+            reply = shared.failure_reply(request, error)
+        await driver.run(reply)
 
     def serve(request: Message) -> Awaitable[object]:
         response = handler(request)

@@ -350,7 +350,7 @@ class AsyncRequests:
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
-    ) -> Message | None:
+    ) -> Message:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return await self._queues.of(queue).request(
             body, priority=priority, receiver_id=receiver_id, headers=headers, timeout=timeout

@@ -215,15 +215,22 @@ class Pools:
             pool.ended.wait()
 
 
-def answering(driver: Driver, handler: RequestHandler) -> Handler:
-    """Returns the handler of messages that puts what a handler of requests returns as the response."""
+def answering(driver: Driver, handler: RequestHandler, on_error: OnError) -> Handler:
+    """Returns the handler of messages that puts what a handler of requests returns or raises."""
     arguments.check_plain("handler", handler)
 
     def serve(request: Message) -> object:
-        body = handler(request)
-        if body is None or request.context is None or arguments.is_to_be_run(body):
-            return body
-        return driver.run(shared.reply_call(request, body, once=True))
+        try:
+            body = handler(request)
+            if body is None or request.context is None or arguments.is_to_be_run(body):
+                return body
+            reply = shared.reply_call(request, body, once=True)
+        except Exception as error:
+            if request.context is None or isinstance(error, ClientClosedError):
+                raise
+            tell_failure(on_error, request, error)
+            reply = shared.failure_reply(request, error)
+        return driver.run(reply)
 
     return serve
 

@@ -345,12 +345,15 @@ class Queue(QueueHandle):
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
-    ) -> Message | None:
-        """Puts a request into the queue and waits for the response; None when none came in time.
+    ) -> Message:
+        """Puts a request into the queue, waits for the response and returns it.
 
         The response is a message in the same queue that only this client can read; ``reply`` makes it. The
         arguments are those of ``put`` and ``get``. The request expires when the ``timeout`` is over: what has
         not been handed over by then is not handled any more.
+
+        Raises RequestTimeoutError when no response came in time, and RemoteError when the handler of
+        ``serve_requests`` failed.
         """
         while True:
             queue_id = self.queue_id or self.find()
@@ -369,8 +372,7 @@ class Queue(QueueHandle):
                 self._driver.abandon([response])
                 raise
             else:
-                messages = self._driver.wait_for(response)
-                return messages[0] if messages else None
+                return shared.response_of(self._driver.wait_for(response), put)
 
     def serve_requests(
         self,
@@ -387,8 +389,8 @@ class Queue(QueueHandle):
         Args:
             handler: takes a request, a ``Message``, and returns the body of the response, see ``put``; an
                 async function for the asyncio client, a plain one for the blocking client. None, or a
-                message without a context, means no response. When it raises, the request goes back as failed,
-                to come again.
+                message without a context, means no response. When it raises, the asker gets RemoteError; a
+                message without a context goes back as failed, to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged, as is what it
@@ -402,7 +404,7 @@ class Queue(QueueHandle):
         Raises QueueNotExistingError when the queue was deleted and not made anew.
         """
         consumer = self.consume(keep_alive=keep_alive)
-        serve = answering(self._driver, handler)
+        serve = answering(self._driver, handler, on_error)
         self._queues.pools.run(consumer, serve, concurrency, on_error, drain, stop_signals)
 
     # ------------------------------------------------------------------ the queue itself

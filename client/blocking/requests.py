@@ -349,7 +349,7 @@ class Requests:
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: Duration | None = None,
-    ) -> Message | None:
+    ) -> Message:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return self._queues.of(queue).request(
             body, priority=priority, receiver_id=receiver_id, headers=headers, timeout=timeout

@@ -18,6 +18,7 @@ from telesto.client.calls.queue_calls import Call, PutCall, PutManyCall, ReadRes
 from telesto.client.calls.readers import Reader
 from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
 from telesto.client.durable.durable_session import DurableSession
+from telesto.client.errors import RemoteError, RequestTimeoutError
 from telesto.client.models import (
     Body,
     ClientRecord,
@@ -45,6 +46,11 @@ OutcomeT = TypeVar("OutcomeT", PutResult, TopicPutResult)
 
 #: Where a client keeps what it must not forget.
 StateDir = str | os.PathLike[str]
+
+#: The header of a response that says which exception the handler of the request has raised.
+HANDLER_ERROR = "telesto-error"
+_ERROR_TYPE_MAX = 255
+_ERROR_TEXT_MAX = 4_000
 
 #: How much longer than its request a response may wait, in seconds: its asker may have lost the connection.
 RESPONSE_GRACE = 60.0
@@ -194,6 +200,34 @@ def reply_call(
         key,
         expires=min(life, arguments.LIFE_MAX),
         headers=headers,
+    )
+
+
+def failure_reply(request: Message, error: Exception) -> PutCall:
+    """Makes the put of the response that says that the handler of a request failed."""
+    headers = {HANDLER_ERROR: type(error).__name__[:_ERROR_TYPE_MAX]}
+    return reply_call(request, str(error)[:_ERROR_TEXT_MAX], headers=headers, once=True)
+
+
+def response_of(messages: list[Message], request: PutCall) -> Message:
+    """Returns the response to a request. Raises RequestTimeoutError without one, and RemoteError."""
+    if not messages:
+        raise RequestTimeoutError(
+            "no response came in time; the request is not handed over any more, but may have been handled",
+            method=request.method,
+            queue_id=request.queue_id,
+        )
+    response = messages[0]
+    kind = response.headers.get(HANDLER_ERROR)
+    if kind is None:
+        return response
+    text = response.body.decode(errors="replace")
+    raise RemoteError(
+        f"the handler of the request raised {kind}: {text}",
+        type=kind,
+        text=text,
+        method=request.method,
+        queue_id=request.queue_id,
     )
 
 

@@ -31,6 +31,7 @@ from telesto.client import (
     QueueNameNotUniqueError,
     QueueNotExistingError,
     ReadMode,
+    RequestTimeoutError,
     SessionFencedError,
 )
 from telesto.client.connection.link import Link
@@ -60,6 +61,12 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
 
 
 ORDERS = "orders of others"
+
+
+def expired(queue: Any) -> None:
+    """Asks what nobody answers."""
+    with pytest.raises(RequestTimeoutError):
+        queue.request(b"x", timeout=0)
 
 
 # ---------------------------------------------------------------------------------- connecting
@@ -146,7 +153,7 @@ def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
         lambda client: client.create_queue("orders"),
         lambda client: list(client.get_active_queues()),
         lambda client: client.queue(ORDERS).put_many([b"x"]),
-        lambda client: client.queue(ORDERS).request(b"x", timeout=0),
+        lambda client: expired(client.queue(ORDERS)),
         lambda client: client.topic("prices").subscribe(),
     ],
 )
@@ -748,7 +755,11 @@ def test_request_and_response(client: Any, connected: Connect, queue_id: int) ->
 
 def test_a_request_without_response(client: Any, queue_id: int) -> None:
     other = client.client_id + 1000
-    assert client.send_request_response_message(queue_id, b"x", receiver_id=other, timeout=0.05) is None
+    for _ in range(2):
+        with pytest.raises(RequestTimeoutError, match="no response came in time") as raised:
+            client.send_request_response_message(queue_id, b"x", receiver_id=other, timeout=0.05)
+        assert isinstance(raised.value, TimeoutError)
+        assert raised.value.queue_id == queue_id
 
 
 def test_a_request_into_no_queue(client: Any, queue_id: int) -> None:

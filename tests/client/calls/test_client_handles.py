@@ -20,6 +20,7 @@ from telesto.client import (
     QueueNotExistingError,
     QueueSettings,
     QueueSettingsDifferError,
+    RequestTimeoutError,
 )
 from telesto.client.arguments import new_message
 from telesto.client.calls.queue_calls import UpdateQueueCall
@@ -203,7 +204,8 @@ def test_lengths_of_time_may_be_timedeltas(client: Any) -> None:
     queue = client.create_queue("orders")
     assert queue.get(timeout=timedelta(milliseconds=5)) is None
     assert queue.get_many(9, timeout=timedelta(0)) == []
-    assert queue.request(b"?", timeout=timedelta(milliseconds=5)) is None
+    with pytest.raises(RequestTimeoutError):
+        queue.request(b"?", timeout=timedelta(milliseconds=5))
     for wrong in (timedelta(seconds=-1), timedelta(days=9999)):
         with pytest.raises(InvalidParameterError, match="delay must be above 0 and at most"):
             queue.put(b"x", delay=wrong)

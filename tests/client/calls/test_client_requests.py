@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from faults.waiting import wait_until
-from telesto.client import ClientOptions, Queue, QueueNotExistingError
+from telesto.client import (
+    ClientOptions,
+    Queue,
+    QueueNotExistingError,
+    RemoteError,
+    RequestTimeoutError,
+)
 from telesto.client.io import shared
 from telesto.client.session.session import Session
 
@@ -47,7 +53,6 @@ class Server:
 
 def ask(client: Any, queue_id: int, body: bytes) -> bytes:
     response = client.send_request_response_message(queue_id, body, timeout=PATIENCE_S)
-    assert response is not None
     return bytes(response.body)
 
 
@@ -72,16 +77,40 @@ def test_a_handler_that_fails_does_not_end_the_server(client: Any, connected: Co
     failures: list[tuple[bytes, int, str]] = []
 
     def handle(request: Any) -> bytes:
-        if request.attempt == 1:
-            raise ValueError("cannot yet")
+        if request.body == b"0":
+            raise ValueError("no number to divide by")
         return request.body * 2  # type: ignore[no-any-return]
 
     def failed(request: Any, error: BaseException) -> None:
         failures.append((request.body, request.attempt, str(error)))
 
     server = Server(connected("server"), queue_id, handle, on_error=failed)
+    with pytest.raises(
+        RemoteError, match="the handler of the request raised ValueError: no number"
+    ) as raised:
+        ask(client, queue_id, b"0")
+    assert (raised.value.type, raised.value.text) == ("ValueError", "no number to divide by")
     assert ask(client, queue_id, b"x") == b"xx"
-    assert failures == [(b"x", 1, "cannot yet")]
+    assert failures == [(b"0", 1, "no number to divide by")]
+    server.stop()
+    assert client.queue(queue_id).statistics().depth == 0
+
+
+def test_a_handler_that_returns_no_body_fails(client: Any, connected: Connect, queue_id: int) -> None:
+    server = Server(connected("server"), queue_id, lambda request: object(), on_error=lambda *_: None)
+    with pytest.raises(RemoteError, match="TypeError: body must be"):
+        ask(client, queue_id, b"x")
+    server.stop()
+
+
+def test_a_long_failure_is_cut(client: Any, connected: Connect, queue_id: int) -> None:
+    def handle(request: Any) -> bytes:
+        raise ValueError("\u00e4" * 100_000)
+
+    server = Server(connected("server"), queue_id, handle, on_error=lambda *_: None)
+    with pytest.raises(RemoteError) as raised:
+        ask(client, queue_id, b"x")
+    assert raised.value.text == "\u00e4" * 4_000
     server.stop()
 
 
@@ -188,7 +217,7 @@ def asked_and_given_up(client: Any, server: Any, queue_id: int) -> Any:
     with ThreadPoolExecutor(1) as executor:
         asking = executor.submit(client.send_request_response_message, queue_id, b"x", timeout=1.0)
         request = server.retrieve_message(queue_id, timeout=PATIENCE_S)
-        assert asking.result(PATIENCE_S) is None
+        assert isinstance(asking.exception(PATIENCE_S), RequestTimeoutError)
     assert 0 <= request.expires_in <= 1.0
     return request
 
@@ -208,7 +237,8 @@ def until_empty(client: Any, queue_id: int) -> None:
 def test_a_request_that_nobody_took_in_time_is_not_handled(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
-    assert client.send_request_response_message(queue_id, b"late", timeout=0.01) is None
+    with pytest.raises(RequestTimeoutError):
+        client.send_request_response_message(queue_id, b"late", timeout=0.01)
     bodies: list[bytes] = []
 
     def handle(request: Any) -> bytes:
