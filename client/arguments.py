@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from telesto.client.models import CONTENT_TYPE, Body, Duration, NewMessage, QueueHandle, content_type_of
@@ -442,6 +442,22 @@ def check_several(name: str, values: object) -> None:
         )
 
 
+def delay_until(at: object, delay: object = None) -> timedelta | None:
+    """Returns how long it is until a moment, by this machine's clock; None for one that is over.
+
+    Raises TypeError for what is no datetime, InvalidParameterError for one without a time zone or beside a
+    delay.
+    """
+    if not isinstance(at, datetime):
+        raise TypeError(f"at must be a datetime, not {type(at).__name__}")
+    if at.tzinfo is None:
+        raise InvalidParameterError(f"at must have a time zone, such as datetime.now(UTC) has, not {at}")
+    if delay is not None:
+        raise InvalidParameterError("a message has a delay or an at, not both")
+    left = at - datetime.now(UTC)
+    return left if left > timedelta(0) else None
+
+
 def queued_message(queue_id: int, message: NewMessage | Body) -> packets.QueuedMessage:
     """Makes a message and its queue for a request of several."""
     if isinstance(message, NewMessage):
@@ -451,7 +467,7 @@ def queued_message(queue_id: int, message: NewMessage | Body) -> packets.QueuedM
             message.receiver_id,
             message.context,
             message.dedup_key,
-            message.delay,
+            message.delay if message.at is None else delay_until(message.at, message.delay),
             message.expires,
             message.partition_key,
             message.headers,

@@ -189,6 +189,7 @@ class NewMessage:
         expires: after how long it expires; None for as long as its queue says.
         partition_key: the messages of one client under one key form a partition; None without one.
         headers: short texts by their names, see ``put`` of a queue; None without any.
+        at: instead of a delay: until when nobody can read it, a moment with a time zone; None for not at all.
     """
 
     body: Body
@@ -200,6 +201,7 @@ class NewMessage:
     expires: Duration | None = None
     partition_key: str | None = None
     headers: Mapping[str, str] | None = None
+    at: datetime | None = None
 
     __repr__ = show_fields
 

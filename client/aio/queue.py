@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from signal import Signals
 from typing import Any, TypeVar, Unpack
 
@@ -126,6 +127,7 @@ class AsyncQueue(QueueHandle):
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         expires: Duration | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> int:
@@ -143,6 +145,8 @@ class AsyncQueue(QueueHandle):
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window``) one message is
                 stored under one key: a repeated put returns the id of the first one.
             delay: how long nobody can read it, in seconds.
+            at: instead of a delay: until when nobody can read it, a moment with a time zone, by this
+                machine's clock.
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
                 (``expires``). What has expired is never handed over.
             headers: short texts by their names, such as ``{"tenant": "north"}``: up to 64, names of up to 128
@@ -151,6 +155,8 @@ class AsyncQueue(QueueHandle):
         Raises QueueNotExistingError, QueueFullError and MessageTooLargeError. With a ``state_dir`` also
         QueueNotExistingError when the queue was made anew; the next put goes to the new one.
         """
+        if at is not None:
+            delay = arguments.delay_until(at, delay)
         # Here and in get not by _with_id: a closure and a coroutine more are felt in every message.
         while True:
             queue_id = self.queue_id or await self.find()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Unpack
 
 from telesto.client import arguments
@@ -227,6 +228,7 @@ class AsyncRequests:
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         expires: Duration | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> int:
@@ -239,6 +241,7 @@ class AsyncRequests:
             partition_key=partition_key,
             dedup_key=dedup_key,
             delay=delay,
+            at=at,
             expires=expires,
             headers=headers,
         )
@@ -254,6 +257,7 @@ class AsyncRequests:
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         expires: Duration | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> list[PutResult]:
@@ -263,6 +267,8 @@ class AsyncRequests:
         when none took it is the first error raised. A name that no queue has raises QueueNotExistingError
         before anything is put.
         """
+        if at is not None:
+            delay = arguments.delay_until(at, delay)
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or await handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(

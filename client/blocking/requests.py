@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Unpack
 
 from telesto.client import arguments
@@ -226,6 +227,7 @@ class Requests:
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         expires: Duration | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> int:
@@ -238,6 +240,7 @@ class Requests:
             partition_key=partition_key,
             dedup_key=dedup_key,
             delay=delay,
+            at=at,
             expires=expires,
             headers=headers,
         )
@@ -253,6 +256,7 @@ class Requests:
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
+        at: datetime | None = None,
         expires: Duration | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> list[PutResult]:
@@ -262,6 +266,8 @@ class Requests:
         when none took it is the first error raised. A name that no queue has raises QueueNotExistingError
         before anything is put.
         """
+        if at is not None:
+            delay = arguments.delay_until(at, delay)
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(

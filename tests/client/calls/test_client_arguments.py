@@ -165,6 +165,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "context": (-ID_MAX - 1, whole(-ID_MAX - 1, ID_MAX, none=True)),
     "sequence": (1, whole(1, ID_MAX, none=True)),
     "delay": (0, seconds(False, 1e9)),
+    "at": (datetime.now(UTC), st.one_of(not_a(datetime, none=True), st.datetimes())),
     "expires": (0.5, seconds(True, 1e9)),
     "max_age": (0.5, seconds(True, 1e9)),
     "max_behind": (1, whole(1, 2**32 - 1, none=True)),

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -242,6 +243,23 @@ def test_a_lease_kept_alive_does_not_run_out(
 
 
 # ---------------------------------------------------------------------------------- what waits and what dies
+def test_a_message_may_come_at_a_moment(client: Any, queue_id: int) -> None:
+    queue = client.queue("orders")
+    now = datetime.now(timezone(timedelta(hours=5)))
+    queue.put(b"later", at=now + timedelta(hours=1))
+    queue.put_many([NewMessage(b"later too", at=now + timedelta(hours=1))])
+    client.put_message(queue, b"now", at=now - timedelta(hours=1))
+    client.put_messages([queue], b"now too", at=now)
+    assert [message.body for message in queue.get_many(9, timeout=0)] == [b"now", b"now too"]
+    assert queue.statistics().delayed == 2
+    with pytest.raises(InvalidParameterError, match="a delay or an at, not both"):
+        queue.put(b"x", at=now, delay=1)
+    with pytest.raises(InvalidParameterError, match="at must have a time zone"):
+        queue.put(b"x", at=datetime(2030, 1, 1))
+    with pytest.raises(InvalidParameterError, match="delay must be"):
+        queue.put(b"x", at=now + timedelta(days=9999))
+
+
 def test_a_message_may_wait_and_may_expire(client: Any, queue_id: int) -> None:
     """However slow the machine is, the one does not come early, and the other is not waited for."""
     begun = time.monotonic()
