@@ -206,7 +206,9 @@ def reply_call(
 def failure_reply(request: Message, error: Exception) -> PutCall:
     """Makes the put of the response that says that the handler of a request failed."""
     headers = {HANDLER_ERROR: type(error).__name__[:_ERROR_TYPE_MAX]}
-    return reply_call(request, str(error)[:_ERROR_TEXT_MAX], headers=headers, once=True)
+    # A text may have halves of characters, from the names of files for example, which are no UTF-8.
+    text = str(error)[:_ERROR_TEXT_MAX].encode(errors="replace").decode()
+    return reply_call(request, text, headers=headers, once=True)
 
 
 def response_of(messages: list[Message], request: PutCall) -> Message:
