@@ -88,6 +88,9 @@ class FakeConnection:
         self._may_end += calls
         self._let_go.set()
 
+    async def read(self, _sql: str, *_arguments: Any) -> list[Any]:
+        return []  # nothing is known of other processes
+
     async def call_for_much(self, sql: str, *arguments: Any) -> list[Any]:
         self.large_calls += 1
         return await self.call(sql, *arguments)

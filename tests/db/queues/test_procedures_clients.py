@@ -34,6 +34,7 @@ def test_a_new_client_starts_with_session_one_and_the_incarnation_of_the_databas
         "client_id": row["client_id"],
         "client_name": "alice",
         "mode": READ_ONLY,
+        "temporary": False,
         "session": 2,
         "incarnation": row["incarnation"],
     }
