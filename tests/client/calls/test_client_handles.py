@@ -239,7 +239,13 @@ def test_a_queue_made_anew_is_found(client: Any, connected: Connect, use: Callab
     assert queue.queue_id != before
 
 
-@pytest.mark.parametrize("put", [lambda queue: queue.put(b"x"), lambda queue: queue.request(b"x", timeout=0)])
+def ask_in_vain(queue: Any) -> None:
+    """Puts a request for whose response there is no time."""
+    with pytest.raises(RequestTimeoutError):
+        queue.request(b"x", timeout=0)
+
+
+@pytest.mark.parametrize("put", [lambda queue: queue.put(b"x"), ask_in_vain])
 def test_a_put_goes_to_the_new_queue(
     request: pytest.FixtureRequest, client: Any, connected: Connect, put: Callable[[Any], Any]
 ) -> None:
