@@ -18,7 +18,7 @@ from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver, is_cancelled
 from telesto.client.models import Body, Duration, Message
-from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.errors import InvalidParameterError, RejectedError
 
 AsyncHandler = Callable[[Message], Awaitable[object]]
 AsyncRequestHandler = Callable[[Message], Awaitable[Body | None]]
@@ -223,7 +223,11 @@ def answering(driver: AsyncDriver, handler: AsyncRequestHandler, on_error: OnErr
                 raise
             tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)
-        await driver.run(reply)
+        try:
+            await driver.run(reply)
+        except RejectedError as error:  # such as one that is too large
+            tell_failure(on_error, request, error)
+            await driver.run(shared.failure_reply(request, error))
 
     def serve(request: Message) -> Awaitable[object]:
         response = handler(request)

@@ -18,7 +18,7 @@ from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
 from telesto.client.models import Body, Duration, Message
-from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.errors import InvalidParameterError, RejectedError
 
 #: How long handlers under way may take when a consumer ends, in seconds, unless the application decides.
 #: Less than the 30 seconds that platforms for containers give between SIGTERM and SIGKILL.
@@ -230,7 +230,11 @@ def answering(driver: Driver, handler: RequestHandler, on_error: OnError) -> Han
                 raise
             tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)
-        return driver.run(reply)
+        try:
+            return driver.run(reply)
+        except RejectedError as error:  # such as one that is too large
+            tell_failure(on_error, request, error)
+            return driver.run(shared.failure_reply(request, error))
 
     return serve
 

@@ -399,7 +399,8 @@ class Driver:
         A client that was not used yet has nothing of the parent's but its waker, and may be used.
         """
         self.inner_lock = threading.RLock()
-        if not self._background.started and not self._closed:
+        used = self._background.started or self._closed or self.driven_by or self.session.begun
+        if not used and self.session.next_attempt is None and self._link is None:
             self._waker.close()
             self._waker = Waker()
             self._poll = select.poll()

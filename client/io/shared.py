@@ -127,10 +127,12 @@ def identity(session: Session, wanted: WantedClient) -> Identity:
     """
     if session.identity is not None:
         return session.identity
+    durable = isinstance(session, DurableSession)
     stored = session.stored_client if isinstance(session, DurableSession) else None
-    if stored is None and wanted.temporary and isinstance(session, DurableSession):
+    changes = wanted.name is not None and ("{pid}" in wanted.name or "{random}" in wanted.name)
+    if durable and (changes or (wanted.temporary and stored is None)):
         raise InvalidParameterError(
-            "a client with a state_dir needs a name, so that the next process can be it"
+            "a client with a state_dir needs a name, without {pid} and {random}, for the next process"
         )
     return choose_identity(wanted, session.tried, stored)
 

@@ -578,6 +578,10 @@ class BaseSession(ABC):
             if call.phase < DONE and not isinstance(call, InternalRequest):
                 self.fail(call, error_for(call))
         self._pings.clear()
+        if self._identity is not None and self._identity.held:
+            # To connect again is to become the same client, whatever stands for its name.
+            self._identity.begin_anew()
+            self.tried = self._identity
         self._identity = None
         self._incarnation = None
         self.session = None

@@ -72,6 +72,7 @@ from telesto.client.session.waiting_calls import WaitingCalls
 from telesto.client.url import Address
 from telesto.protocol import packets
 from telesto.protocol.errors import (
+    ClientNotExistingError,
     ConnectionLostError,
     ConnectionsExhaustedError,
     DatabaseUnavailableError,
@@ -145,6 +146,8 @@ class Session(BaseSession):
         self._joint_limits: JointLimits = ALONE
         #: A deletion of the client is under way, and nothing may follow it.
         self._deleting = False
+        #: The client is closed and temporary: its deletion follows once everything else is settled.
+        self._to_be_deleted = False
         #: Until then nothing of the line is sent, by the session's clock; 0 for no such time.
         self._hold_until = 0.0
         #: Reads whose callers have given up may be under way.
@@ -442,6 +445,8 @@ class Session(BaseSession):
     def pump(self) -> None:
         """Sends what is in line, as far as the limits allow."""
         link = self.link
+        if self._to_be_deleted and self._settled:
+            self._delete_temporary()
         calls = self._waiting_calls.calls
         if link is None or not calls or not self.writable:
             return
@@ -777,6 +782,9 @@ class Session(BaseSession):
             self._rejected(call, error)
         else:
             self._refused_for_now(call, error)
+        if self.temporary and isinstance(error, ClientNotExistingError) and self.link is link:
+            # The service took it for gone: the next connection hears of that, and the next call begins anew.
+            self.drop_link(failures.again(error))
 
     def _rejected(self, call: Call[Any], error: TelestoError) -> None:
         """Nothing was done, and the call ends; but some calls are worth another try of another kind."""
@@ -997,7 +1005,12 @@ class Session(BaseSession):
         """Tells, while the client closes, whether the connection may be closed now."""
         if self.link is None or self.phase not in (Phase.READY, Phase.DRAINING):
             return True
-        if self._waiting_calls.calls or self.link.pending or self._untaken:
+        return self._settled and not self._to_be_deleted
+
+    @property
+    def _settled(self) -> bool:
+        """Tells whether nothing is under way that the application or the service has to be told of."""
+        if self.link is None or self._waiting_calls.calls or self.link.pending or self._untaken:
             return False
         return self._ledger.received.settled and self._ledger.subscriptions.settled
 
@@ -1031,20 +1044,22 @@ class Session(BaseSession):
             self._ledger.received.release_all(self._clock())
             self._ledger.confirmations.hurry(self._clock())
             self._ledger.subscriptions.hurry()
-            self._delete_temporary()
+            self._to_be_deleted = self.temporary and self.phase is Phase.READY
             self.tick()
+            self.pump()
 
     def _delete_temporary(self) -> None:
-        """A temporary client ends with its session; if it cannot be told now, the service finds out later."""
-        if not self.temporary or self.phase is not Phase.READY:
-            return
+        """A temporary client ends with its session; if that cannot be told now, the service finds out later.
+
+        It is the last to be told: what the client has and did not confirm goes back by it.
+        """
+        self._to_be_deleted = False
         call = DeleteClientCall()
         call.on_done = ignore
         self._start_clock(call)
         self._waiting_calls.last_order += 1
         call.order = self._waiting_calls.last_order
         self._waiting_calls.calls.append(call)
-        self.pump()
 
     def end_close(self) -> None:
         """Leaves the connection; what still waits for an answer fails."""

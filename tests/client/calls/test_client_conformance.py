@@ -193,10 +193,17 @@ def test_a_first_call_says_why_the_client_is_refused(
         client.create_queue("orders")
 
 
-def test_names_may_have_placeholders(open_client: Open, service_url: str) -> None:
+def test_names_may_have_placeholders(
+    open_client: Open, service_url: str, request: pytest.FixtureRequest
+) -> None:
+    host = re.escape(socket.gethostname())
+    assert re.fullmatch(f"shop-{host}", open_client(service_url, name="shop-{host}").connect().name)
     client = open_client(service_url, name="shop-{host}-{pid}-{random}")
-    name = client.connect().name
-    assert re.fullmatch(rf"shop-{re.escape(socket.gethostname())}-{os.getpid()}-[0-9a-f]{{8}}", name)
+    if "durable" in request.node.name:
+        with pytest.raises(InvalidParameterError, match="needs a name, without"):
+            client.connect()
+        return
+    assert re.fullmatch(rf"shop-{host}-{os.getpid()}-[0-9a-f]{{8}}", client.connect().name)
 
 
 def test_a_client_without_a_name_is_temporary(
@@ -257,6 +264,24 @@ def test_a_client_may_go_on_as_a_temporary_one_when_another_process_has_its_name
         assert first.connect().temporary
         assert first.name != "alice"
     assert second.queue(queue_id).get(timeout=0).body == b"x"
+
+
+@pytest.mark.parametrize("name", ["alice", "worker-{random}"])
+def test_a_client_is_taken_back_under_its_name(
+    open_client: Open, service_url: str, connected: Connect, name: str, request: pytest.FixtureRequest
+) -> None:
+    first = open_client(service_url, name=name, existing="error")
+    if "durable" in request.node.name and "{random}" in name:
+        with pytest.raises(InvalidParameterError, match="needs a name, without"):
+            first.connect()
+        return
+    before = first.connect()
+    queue_id = first.create_queue("orders").queue_id
+    connected(before.name)
+    with pytest.raises(SessionFencedError):
+        first.put_message(queue_id, b"x")
+    assert first.connect() == before
+    assert first.put_message(queue_id, b"x") > 0
 
 
 def test_delete_client(connected: Connect) -> None:

@@ -103,6 +103,20 @@ def test_a_handler_that_returns_no_body_fails(client: Any, connected: Connect, q
     server.stop()
 
 
+def test_a_response_that_is_refused_is_a_failure(client: Any, connected: Connect, queue_id: int) -> None:
+    handled: list[bytes] = []
+
+    def handle(request: Any) -> bytes:
+        handled.append(request.body)
+        return bytes(20 << 20)
+
+    server = Server(connected("server"), queue_id, handle, on_error=lambda *_: None)
+    with pytest.raises(RemoteError, match="TooLargeError"):
+        ask(client, queue_id, b"x")
+    assert handled == [b"x"]
+    server.stop()
+
+
 def test_a_long_failure_is_cut(client: Any, connected: Connect, queue_id: int) -> None:
     def handle(request: Any) -> bytes:
         raise ValueError("\udcff" + "\u00e4" * 100_000)

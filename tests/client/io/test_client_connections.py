@@ -466,6 +466,28 @@ def test_a_client_that_is_not_used_before_the_fork_is_used_in_the_child(
     assert name() == f"worker-{os.getpid()}"
 
 
+def test_a_child_that_is_forked_during_the_first_call_is_told(fake_server: FakeServer) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        client = TelestoClient(fake_server.url, name="alice")
+        queue_id = fake_server.do(lambda: fake_server.service.add_queue("orders"))
+        reading = executor.submit(client.retrieve_message, queue_id)
+        fake_server.wait_for(lambda: fake_server.service.parked)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                client.ping()
+            except ForkedError:
+                status = 0
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        put_by_another(fake_server, queue_id, b"m")
+        assert reading.result(PATIENCE_S).body == b"m"
+        client.close()
+
+
 def test_a_forked_child_is_told(blocking: TelestoClient, queue_id: int) -> None:
     blocking.put_message(queue_id, b"x")
     child = os.fork()

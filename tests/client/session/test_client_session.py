@@ -7,6 +7,7 @@ import pytest
 
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
+from telesto.client.bookkeeping.identity import WantedClient, choose_identity
 from telesto.client.calls.queue_calls import (
     DONE,
     SENT,
@@ -565,6 +566,29 @@ def test_another_incarnation_of_the_database(wire: Wire, service: FakeService, q
     assert wire.finish(waiting)
     wire.advance(1)
     assert not service.operations
+
+
+def test_a_temporary_client_is_deleted_once_what_it_was_given_is_taken(
+    clock: Clock, service: FakeService
+) -> None:
+    """Closed by one thread while another is about to get its message."""
+    queue_id = service.add_queue("orders")
+    wire = Wire(clock, service)
+    connecting = wire.session.connect(choose_identity(WantedClient(), None, None))
+    wire.settle()
+    wire.finish(connecting)
+    wire.run(put(queue_id))
+    reading = wire.start(read(queue_id))
+    wire.settle()
+    wire.session.begin_close()
+    wire.settle()
+    assert not wire.session.finished
+    assert len(service.clients) == 1
+    assert [message.body for message in wire.finish(reading)] == [b"x"]
+    wire.advance(1.0)
+    assert wire.session.finished
+    assert not service.clients
+    assert not service.queues[queue_id].messages
 
 
 def test_a_deletion_in_doubt(wire: Wire, service: FakeService) -> None:

@@ -16,6 +16,7 @@ from faults.waiting import until
 from telesto.client import (
     AsyncTelestoClient,
     ClientMode,
+    ClientNotExistingError,
     ConnectionLostError,
     NotConnectedError,
     SessionFencedError,
@@ -92,8 +93,9 @@ async def test_a_connected_temporary_client_is_seen_by_its_middleware(
         assert row == (True,)
 
 
-async def test_a_temporary_client_that_was_away_for_too_long_begins_anew(
-    start_middleware: Any, database_url: str
+@pytest.mark.parametrize("connected", [False, True])
+async def test_a_temporary_client_that_was_taken_for_gone_begins_anew(
+    start_middleware: Any, database_url: str, connected: bool
 ) -> None:
     """Such as that of a machine that slept."""
     server = await start_middleware()
@@ -102,14 +104,14 @@ async def test_a_temporary_client_that_was_away_for_too_long_begins_anew(
         before = client.client_id
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute("SELECT telesto.delete_client(%s)", (before,))
-        for connection in server.connections.snapshot():
+        for connection in [] if connected else server.connections.snapshot():
             connection.abort()
-        # A call may find the connection lost; the next one is that of the new client.
+        # A call may find that out; a later one is that of the new client.
         async with asyncio.timeout(60):
             while True:
                 try:
                     await queue.put(b"x")
-                except (ConnectionLostError, NotConnectedError):
+                except (ClientNotExistingError, ConnectionLostError, NotConnectedError):
                     continue
                 break
         assert client.client_id != before
