@@ -22,6 +22,9 @@ from telesto.client import AsyncTelestoClient, TelestoClient
 PATIENCE_S = 60.0
 
 
+#: How many clients are dropped one after the other.
+ROUNDS = 5
+
 #: The names of the threads that clients have.
 OF_CLIENTS = ("telesto-background", "telesto-state_0")
 
@@ -63,13 +66,15 @@ def test_a_blocking_client_gives_back_everything(
         client.queue("orders").put(b"x")
         wait_until(lambda: len(threads()) > len(threads_before))
 
-    with listening() as said:
-        use()
-        wait_until(lambda: collect() and said())
-        assert said() == [f"unclosed <TelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"]
-    wait_until(lambda: len(threads()) <= len(threads_before))
-    fake_server.wait_for(lambda: not fake_server.served)
-    wait_until(lambda: descriptors() <= before)
+    for _ in range(ROUNDS):
+        with listening() as said:
+            use()
+            wait_until(lambda: collect() and said())
+            assert said() == [f"unclosed <TelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"]
+        wait_until(lambda: len(threads()) <= len(threads_before))
+        fake_server.wait_for(lambda: not fake_server.served)
+    # Others in this process may have opened one meanwhile; a client that leaks one does so in each round.
+    wait_until(lambda: descriptors() < before + ROUNDS)
     if durable:
         with TelestoClient(fake_server.url, state_dir=state_dir) as again:
             again.connect()
@@ -121,16 +126,21 @@ def test_an_asyncio_client_gives_back_everything(
     async def run(said: Callable[[], list[str]]) -> None:
         await asyncio.sleep(0)
         before = descriptors()
-        await use()
         async with asyncio.timeout(PATIENCE_S):
-            while not said() or descriptors() > before:
+            for number in range(ROUNDS):
+                await use()
+                while len(said()) <= number:
+                    await asyncio.sleep(0.01)
+                    gc.collect()
+            while descriptors() >= before + ROUNDS:
                 await asyncio.sleep(0.01)
                 gc.collect()
 
     gc.collect()
     with listening() as said:
         asyncio.run(run(said))
-        assert said() == [f"unclosed <AsyncTelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"]
+        text = f"unclosed <AsyncTelestoClient 'alice' connected to 127.0.0.1:{fake_server.port}>"
+        assert said() == [text] * ROUNDS
     fake_server.wait_for(lambda: not fake_server.served)
     wait_until(lambda: not threads())
     if durable:
