@@ -38,7 +38,7 @@ def connected(url: str, name: str | None, options: ClientOptions | None = None) 
     left_clients.remove_left(url)
     fresh = _fresh_name()
     with (
-        TelestoClient(url, options=impatient(options), name=fresh) as client,
+        TelestoClient(url, options=impatient(options), name=fresh, existing="error") as client,
         watched(url, lambda: client.connected),
     ):
         client.connect()
