@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from telesto.client.showing import show_fields
+from telesto.client.showing import show_fields, shown
 from telesto.protocol.errors import TelestoError
 from telesto.protocol.packets import ClientMode, MessageState, SubscriptionState
 
@@ -33,11 +33,6 @@ def value_of(body: bytes, of: str) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the body of {of} is no JSON: {error}; it is {shown(body)}") from error
-
-
-def shown(body: bytes) -> str:
-    """The beginning of a body, for a message."""
-    return f"{body[:60]!r}" if len(body) <= 60 else f"{body[:60]!r}... ({len(body)} bytes)"
 
 
 def content_type_of(headers: Mapping[str, str]) -> str | None:
@@ -189,7 +184,7 @@ class NewMessage:
         expires: after how long it expires; None for as long as its queue says.
         partition_key: the messages of one client under one key form a partition; None without one.
         headers: short texts by their names, see ``put`` of a queue; None without any.
-        at: instead of a delay: until when nobody can read it, a moment with a time zone; None for not at all.
+        at: instead of a delay: the moment from which it can be read, with a time zone; None for at once.
     """
 
     body: Body

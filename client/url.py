@@ -15,7 +15,7 @@ from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
 DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
 
-#: What ``connect`` and ``subscribe`` do with what there is already: refuse, or use it.
+#: What a client and ``subscribe`` do with what there is already: refuse, or use it.
 Existing = Literal["error", "use"]
 
 

@@ -148,9 +148,8 @@ def _data_directory() -> Iterator[tuple[Path, int]]:
     """Gives a data directory that no other process uses, and its lock; the next run starts sooner with it."""
     if "XDG_CACHE_HOME" in os.environ:
         cache = Path(os.environ["XDG_CACHE_HOME"])
-    elif (
-        os.geteuid() == 0
-    ):  # PostgreSQL has an account of its own then, which could not pass through root's home
+    elif os.geteuid() == 0:
+        # PostgreSQL has an account of its own then, which could not pass through root's home.
         cache = Path("/var/cache")
     else:
         cache = Path.home() / ".cache"

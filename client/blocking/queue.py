@@ -153,8 +153,8 @@ class Queue(QueueHandle):
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window``) one message is
                 stored under one key: a repeated put returns the id of the first one.
             delay: how long nobody can read it, in seconds.
-            at: instead of a delay: until when nobody can read it, a moment with a time zone, by this
-                machine's clock.
+            at: instead of a delay: the moment from which it can be read, with a time zone, by this machine's
+                clock.
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
                 (``expires``). What has expired is never handed over.
             headers: short texts by their names, such as ``{"tenant": "north"}``: up to 64, names of up to 128

@@ -46,16 +46,14 @@ class WantedClient:
         return self.name is None and self.client_id is None
 
 
-def check_client_name(name: object) -> str:
-    """Returns a client's name, checked. Raises TypeError and InvalidParameterError."""
-    checked = arguments.check_name("name", name)
-    arguments.check_name("name", _expanded(checked))
-    return checked
+def check_client_name(name: object) -> None:
+    """Checks a client's name, and what comes of its placeholders. Raises TypeError, InvalidParameterError."""
+    arguments.check_name("name", _expanded(arguments.check_name("name", name)))
 
 
 def this_process() -> str:
     """Returns what tells this process from others, for people: ``host:pid``."""
-    return f"{socket.gethostname()[:_HOST_MAX]}:{os.getpid()}"
+    return _expanded("{host}:{pid}")
 
 
 def _expanded(name: str) -> str:
@@ -136,11 +134,12 @@ def choose_identity(wanted: WantedClient, before: Identity | None, stored: Store
 
     Raises StateMismatchError when the state is that of another client.
     """
-    if stored is None and before is not None:
-        return before
-    if wanted.temporary and stored is None:
-        return temporary_identity(wanted.mode)
-    if wanted.temporary and stored is not None:
+    if stored is None:
+        if before is not None:
+            return before
+        if wanted.temporary:
+            return temporary_identity(wanted.mode)
+    elif wanted.temporary:
         client_id = None if stored.name else stored.client_id
         return _with_state(Identity(client_id, stored.name or None, wanted.mode, "use"), stored)
     name = None if wanted.name is None else _expanded(wanted.name)

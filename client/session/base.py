@@ -563,10 +563,10 @@ class BaseSession(ABC):
             error = failures.not_connected_in_time(self._options, self._reconnect.failure, self.address)
             if len(due) == len(self._connecting):
                 self._stop_connecting(error)
+                return
             for call in due:
-                if call in self._connecting:
-                    self._connecting.remove(call)
-                    self.fail(call, failures.again(error))
+                self._connecting.remove(call)
+                self.fail(call, failures.again(error))
         for call in self._connecting:
             self.check_at = min(self.check_at, call.deadline)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY, failure_of
+from telesto.middleware.procedures.put import unless_all_none
 from telesto.middleware.scheduling.message_rows import headers_column
 from telesto.middleware.scheduling.requests import (
     Mark,
@@ -17,7 +18,7 @@ from telesto.middleware.scheduling.requests import (
     topic_channel,
 )
 from telesto.protocol.errors import ErrorCode
-from telesto.protocol.packets import NewTopicMessage, PutToTopicResponse, TopicPutResult
+from telesto.protocol.packets import PutToTopicResponse, TopicPutResult
 
 #: The only error of one message; all others are the same for a whole request.
 _GAP = ErrorCode.SEQUENCE_GAP
@@ -44,7 +45,9 @@ class PublishGroup(SmallAnswers):
             sequences=[message.sequence for _, message in messages],
             bodies=[message.body for _, message in messages],
             **confirmed_of(requests),
-            headers=_headers_of(message for _, message in messages),
+            headers=unless_all_none(
+                [headers_column(message.headers) if message.headers else None for _, message in messages]
+            ),
         )
 
     def results(self, requests: Sequence[Request], rows: Sequence[Any]) -> Results:
@@ -73,12 +76,6 @@ class PublishGroup(SmallAnswers):
                 results.note_arrival(channel, 0, end - at)
             at = end
         return results
-
-
-def _headers_of(messages: Iterable[NewTopicMessage]) -> list[str | None] | None:
-    """The headers of each message; None when none has any."""
-    columns = [headers_column(message.headers) if message.headers else None for message in messages]
-    return columns if any(columns) else None
 
 
 def _topics_of(requests: Sequence[Request]) -> dict[str, int]:

@@ -102,12 +102,11 @@ class PutGroup(SmallAnswers):
             contexts=contexts,
             bodies=bodies,
             **confirmed_of(requests),
-            # None spares the procedure to look for them.
-            dedup_keys=_unless_all_none(keys),
-            delays_ms=_unless_all_none(delays),
-            lives_ms=_unless_all_none(lives),
-            partition_keys=_unless_all_none(partitions),
-            headers=_unless_all_none(headers),
+            dedup_keys=unless_all_none(keys),
+            delays_ms=unless_all_none(delays),
+            lives_ms=unless_all_none(lives),
+            partition_keys=unless_all_none(partitions),
+            headers=unless_all_none(headers),
             middleware_id=self._peers.middleware_id,
         )
 
@@ -141,7 +140,8 @@ class PutGroup(SmallAnswers):
         return results
 
 
-def _unless_all_none(values: list[Any]) -> list[Any] | None:
+def unless_all_none(values: list[Any]) -> list[Any] | None:
+    """Returns one value for each element; None when all are, so that the procedure need not look."""
     return values if any(value is not None for value in values) else None
 
 
