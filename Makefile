@@ -14,7 +14,7 @@ OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format generate verify unit faults bench lock clean
+.PHONY: help run demo test check docs format generate verify unit faults bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,19 +27,22 @@ demo: .venv/server.stamp ## Ship a text file through two middlewares and check t
 
 test: check unit ## Run every check and the whole test suite (POSTGRES=15: what depends on the release, on that one)
 
-check: .venv/dev.stamp verify ## Lint, types, layers, generated files, SQL headers
+check: .venv/dev.stamp verify docs ## Lint, types, layers, generated files, SQL headers, the site
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	$(MYPY) -p telesto
-	$(MYPY) tools/checks tools/codegen
+	$(MYPY) tools/checks tools/codegen tools/documentation
 	.venv/bin/lint-imports
 	$(PY) -m tools.checks
+
+docs: .venv/docs.stamp ## Build the documentation as a site in site/; a broken link fails
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
 format: .venv/dev.stamp ## Format the code
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-generate: .venv/dev.stamp ## Generate packets, errors, calls of procedures and docs/protocol.md from what declares them
+generate: .venv/dev.stamp ## Generate packets, errors, calls of procedures and docs/reference/protocol.md from what declares them
 	$(PY) -m tools.codegen
 
 verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate` gives
@@ -65,7 +68,7 @@ lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
 	.venv/bin/uv pip compile --upgrade --universal --all-extras --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 
 clean: ## Remove the environment and caches; the data directory stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info build dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info build dist site
 
 .venv/%.stamp: pyproject.toml requirements.lock tools/make_environment
 	@tools/make_environment $*

@@ -1,6 +1,7 @@
 """Names of clients, queues and topics: which characters they may have. Clients and middlewares follow this.
 
-`telesto.refuse_invisible` is the same rule in SQL, and docs/protocol.md tells it to those who write a client.
+`telesto.refuse_invisible` is the same rule in SQL, and docs/reference/protocol.md tells it to those who
+write a client.
 """
 
 from __future__ import annotations

@@ -4,6 +4,6 @@ It imports no other subpackage.
 
 Each method has its module: `trend` (Mann and Kendall, Theil and Sen), `two_levels` (2^k r designs),
 `repetitions` (intervals of means), `queueing` (operational laws, asymptotic bounds, M/M/m), `network` (closed
-networks with product form), `scalability_law` (the Universal Scalability Law). docs/reports.md has the
+networks with product form), `scalability_law` (the Universal Scalability Law). docs/how-to/reports.md has the
 formulas.
 """

@@ -2,8 +2,8 @@
 
 Both use ranks, so a single outlier decides nothing, and they assume no distribution. Neighbours in a series
 of measurements are similar, and the plain test then finds trends where there are none. So the variance is
-that of the effective number of independent values, computed from the autocorrelation. docs/reports.md has the
-formulas and their sources.
+that of the effective number of independent values, computed from the autocorrelation.
+docs/how-to/reports.md has the formulas and their sources.
 """
 
 from __future__ import annotations

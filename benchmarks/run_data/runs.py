@@ -75,7 +75,7 @@ class Runs:
         return {combination: tuple(runs) for combination, runs in found.items()}
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
-        """Read a table of all complete runs: `run` (its name), then the columns in docs/benchmarks.md.
+        """Read a table of all complete runs: `run` (its name), then the columns in docs/how-to/benchmarks.md.
 
         It includes warm-up and cool-down (`timeline.counted` cuts them off). Raises RunsError if a run lacks
         the table or a column.

@@ -122,7 +122,7 @@ def factorial_report(
         summary=_summary(design, main),
         findings=findings,
         sections=sections,
-        footer=(*origin_of(runs), "docs/reports.md has the formulas and where they come from."),
+        footer=(*origin_of(runs), "docs/how-to/reports.md has the formulas and where they come from."),
     )
 
 

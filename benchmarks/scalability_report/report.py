@@ -91,7 +91,7 @@ def scalability_report(spark: SparkSession, paths: Sequence[Path], step: Step = 
         sections=sections,
         footer=(
             *(line for runs in experiments for line in origin_of(runs)),
-            "docs/reports.md has the formulas and where they come from.",
+            "docs/how-to/reports.md has the formulas and where they come from.",
         ),
     )
 

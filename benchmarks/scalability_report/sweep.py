@@ -101,7 +101,7 @@ CLOSED_WORKLOADS: Final = ("one-way", "pairs", "pool", "mix", "put", "read", "pu
 """In these workloads slots do only BLOCKING operations: they are the customers of a closed system."""
 TIERS: Final = ("client", "middleware", "postgres", "harness")
 WORKERS_DEFAULT: Final = 1
-"""For each batched kind of request, if an experiment does not set it (docs/operations.md)."""
+"""For each batched kind of request, if an experiment does not set it (docs/how-to/operations.md)."""
 APART: Final = ("put", "take", "take_selected", "publish")
 """Kinds with one more worker in each middleware, for requests of clients that met a lock."""
 #: Kinds of requests with another name in the settings than in the metrics.

@@ -45,8 +45,8 @@ def _put_together(contents: Contents, pool: Executor, step: Step) -> Report:
         sections=sections,
         footer=(
             "All tables are of one moment (one snapshot of the database).",
-            "Percentiles are exact to a rank of 1/10000. docs/reports.md has the formulas and where they "
-            "come from.",
+            "Percentiles are exact to a rank of 1/10000. docs/how-to/reports.md has the formulas and where "
+            "they come from.",
         ),
     )
 

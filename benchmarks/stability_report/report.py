@@ -184,7 +184,7 @@ def _put_together(course: Course) -> Report:
         footer=(
             "Latencies come from HdrHistograms (three digits) that were merged, never averaged. Warm-up and "
             "cool-down are cut off from every figure in the same way.",
-            "docs/reports.md has the formulas and where they come from.",
+            "docs/how-to/reports.md has the formulas and where they come from.",
         ),
     )
 

@@ -22,7 +22,7 @@ GENERATED = [
     "protocol/packets.py",
     "protocol/queue_settings.py",
     "client/queue_settings.py",
-    "docs/protocol.md",
+    "docs/reference/protocol.md",
     *TWINS.values(),
     CALLS,
 ]
@@ -34,7 +34,7 @@ PARTS = [
         f"db/procedures/sql_queues/{name}.sql"
         for name in ("create_queue", "declare_queue", "setting_columns", "update_queue")
     ),
-    "docs/client.md",
+    "docs/reference/client.md",
 ]
 SOURCES = ["protocol/spec/telesto.toml", "protocol/vectors/takeover.json", *TWINS]
 
@@ -97,7 +97,7 @@ def test_a_change_of_the_specification_shows(copy: Path) -> None:
     )
     assert [problem.partition(":")[0] for problem in verify(copy)] == [
         "protocol/packets.py",
-        "docs/protocol.md",
+        "docs/reference/protocol.md",
     ]
 
 
@@ -154,11 +154,11 @@ def test_a_change_of_the_asyncio_client_shows(copy: Path, source: str, old: str,
 
 def test_the_command_generates_and_verifies(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--verify", "--root", str(copy)]) == 0
-    (copy / "docs/protocol.md").unlink()
+    (copy / "docs/reference/protocol.md").unlink()
     assert main(["--verify", "--root", str(copy)]) == 1
-    assert "docs/protocol.md: is missing; run python -m tools.codegen" in capsys.readouterr().err
+    assert "docs/reference/protocol.md: is missing; run python -m tools.codegen" in capsys.readouterr().err
     assert main(["--root", str(copy)]) == 0
-    assert capsys.readouterr().out == "wrote docs/protocol.md\n"
+    assert capsys.readouterr().out == "wrote docs/reference/protocol.md\n"
     assert main(["--verify", "--root", str(copy)]) == 0
 
 

@@ -1,4 +1,4 @@
-"""An encoder of the wire, written by hand from the rules in docs/protocol.md, to check the generated one.
+"""An encoder of the wire, written by hand from the rules in docs/reference/protocol.md, to check the code.
 
 It reads the specification itself, byte for byte in the plainest way, and shares no code with the generator or
 with telesto.protocol. Fields are as in the vectors: bytes are hex strings, enums names, structs objects.

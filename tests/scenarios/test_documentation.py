@@ -25,9 +25,9 @@ from telesto.client import errors as client_errors
 from telesto.db.install.roles import load_roles
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENT = ROOT / "docs" / "client.md"
-SQL = ROOT / "docs" / "sql.md"
-OPERATIONS = ROOT / "docs" / "operations.md"
+CLIENT = ROOT / "docs" / "reference" / "client.md"
+SQL = ROOT / "docs" / "reference" / "sql.md"
+OPERATIONS = ROOT / "docs" / "how-to" / "operations.md"
 DEFAULT_URL = "telesto://127.0.0.1:7001"
 DATABASE_URL = "postgresql://127.0.0.1/shop"
 TIMEOUT_S = 60.0
@@ -174,7 +174,7 @@ def test_commands_of_the_pages_have_these_options(capsys: pytest.CaptureFixture[
     """With --help behind it a command does nothing, but an option that it does not have is refused."""
     commands = [
         line.removeprefix("$ telesto ").partition("  #")[0]
-        for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+        for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
         for block in _blocks(page, "console")
         for line in block.splitlines()
         if line.startswith("$ telesto ")

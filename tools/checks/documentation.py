@@ -36,7 +36,7 @@ def documentation_problems(root: Path) -> list[Problem]:
         _settings(),
     ]
     problems = []
-    for page in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("protocol/spec/*.md")]):
+    for page in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("protocol/spec/*.md")]):
         text = page.read_text(encoding="utf-8")
         where = page.relative_to(root)
         problems += [

@@ -38,9 +38,9 @@ def write_tables(root: Path) -> None:
 
 def _tables() -> list[tuple[str, str, str]]:
     return [
-        ("docs/operations.md", "settings", "".join(_settings())),
-        ("docs/client.md", "options", "".join(_options())),
-        ("docs/benchmarks.md", "run settings", "".join(_run_settings())),
+        ("docs/how-to/operations.md", "settings", "".join(_settings())),
+        ("docs/reference/client.md", "options", "".join(_options())),
+        ("docs/how-to/benchmarks.md", "run settings", "".join(_run_settings())),
     ]
 
 

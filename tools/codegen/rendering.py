@@ -92,7 +92,7 @@ def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
         "protocol/queue_settings.py": _python(environment, "queue_settings.py", spec=spec),
         "protocol/vectors/queue_settings.json": setting_vectors(spec),
         "client/queue_settings.py": _python(environment, "client_queue_settings.py", spec=spec),
-        "docs/protocol.md": environment.get_template("protocol.md.jinja").render(
+        "docs/reference/protocol.md": environment.get_template("protocol.md.jinja").render(
             spec=spec,
             transitions=transitions(spec),
             takeover=[
@@ -108,7 +108,7 @@ def render_parts(spec: Spec) -> dict[str, list[str]]:
     environment = _environment()
     settings = spec.queue_settings
     parts = {
-        "docs/client.md": [environment.get_template("client.md.jinja").render(spec=spec)],
+        "docs/reference/client.md": [environment.get_template("client.md.jinja").render(spec=spec)],
         "db/procedures/queues/set_queue_settings.sql": [
             environment.get_template("set_queue_settings.sql.jinja").render(spec=spec)
         ],

@@ -12,7 +12,8 @@ from telesto.client import AsyncTelestoClient, ClientOptions
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PRODUCT = ("client", "protocol", "middleware", "db")
-#: A put must not touch more files than this (ARCHITECTURE.md, "A put"). To read a put is to read these.
+#: A put must not touch more files than this (docs/explanation/architecture.md, "A put"). To read a put is to
+#: read these.
 FILES_MAX = 20
 #: Background work is not part of a put. It does not run within this time, in seconds, or not in all puts.
 SELDOM_S = 3600.0

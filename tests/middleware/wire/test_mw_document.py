@@ -1,4 +1,4 @@
-"""The takeover that docs/protocol.md shows frame by frame happens so on a real middleware."""
+"""The takeover that docs/reference/protocol.md shows frame by frame happens so on a real middleware."""
 
 import asyncio
 import json

@@ -1,0 +1,1 @@
+"""What `make docs` generates when it builds the site."""
