@@ -152,9 +152,8 @@ class Link:
         del self.output[self._released :]
         del self.senders[self._released :]
         self.output_size = sum(map(len, self.output))
-        for call in dropped:
-            self.pending.pop(call.packet_id, None)
-        return dropped
+        # A request whose caller gave up stands in place of the call that was sent.
+        return [self.pending.pop(call.packet_id, call) for call in dropped]
 
     def _free_packet_id(self) -> int:
         packet_id = self.packet_id % _PACKET_ID_MAX + 1

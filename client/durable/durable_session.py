@@ -14,6 +14,7 @@ How it differs from a session without a state:
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 import time
@@ -161,13 +162,13 @@ class DurableSession(Session):
             self._ledger.confirmations.open -= 1
             self._ledger.bring_back_carried(call)
         call.phase = DONE if call.orphaned else WAITING
-        if call.unattended or call.on_done is not None:
+        if call.orphaned:
+            self._settle_as(call, failures.not_done(call))
+        elif call.unattended or call.on_done is not None:
             self.again(call)
             self._hold(self._clock() + self._options.backoff_max)
-        elif not call.orphaned:
+        else:
             self.fail(call, failures.not_written(call, error))
-        elif call.position:
-            self._settle_as(call, failures.not_done(call))
 
     def _cannot_identify(self, error: TelestoError) -> None:
         """No session may be asked for without a note of it."""
@@ -454,10 +455,23 @@ class DurableSession(Session):
         self._wal.forget(name, confirm=False)
 
     def orphan(self, call: Call[Any]) -> None:
-        """The call ends before its request, which is the state's from now on."""
-        if call.position:
-            self._wal.give_up(call.position)
-        super().orphan(call)
+        """The call ends before its request, which is the state's from now on.
+
+        The request goes on as one without a caller. What becomes of it must not change what the call tells.
+        """
+        if not call.position:
+            super().orphan(call)
+            return
+        self._wal.give_up(call.position)
+        request = copy.copy(call)
+        request.unattended = True
+        request.phase = DONE
+        call.orphaned = True
+        call.position = 0
+        if self.link is not None and self.link.pending.get(call.packet_id) is call:
+            self.link.pending[call.packet_id] = request
+        self._in_doubt = [request if doubtful is call else doubtful for doubtful in self._in_doubt]
+        super().orphan(request)
 
     def orphan_ended(self, call: Call[Any]) -> None:
         """The call was over before this answer, which tells what became of a request of the state."""

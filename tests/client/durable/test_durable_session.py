@@ -478,6 +478,43 @@ def test_a_put_whose_time_ran_out_is_resolved_by_the_next_takeover(client: Clien
     assert client.stored() == []
 
 
+def test_a_put_that_is_settled_before_its_caller_has_heard_of_the_deadline_is_told_of_once(
+    client: Client, queue_id: int
+) -> None:
+    """Its caller is told that it is in doubt; what became of it is told by the recovered puts alone."""
+    wire = client.wire
+    lost = wire.start(put(queue_id, b"lost"))
+    wire.collect()
+    wire.cut()
+    client.state.broken = True
+    wire.advance(35)
+    client.state.broken = False
+    wire.advance(35)
+    assert [recovered.message.body for recovered in client.recovered()] == [b"lost"]
+    with pytest.raises(DeadlineExceededError):
+        wire.finish(lost)
+    assert client.recovered() == []
+
+
+@pytest.mark.parametrize("fault", [None, ErrorCode.QUEUE_FULL])
+def test_what_became_of_a_put_whose_time_ran_out_is_told_by_its_answer(
+    client: Client, queue_id: int, fault: ErrorCode | None
+) -> None:
+    """The answer comes after the deadline, before the caller has heard of that."""
+    wire = client.wire
+    if fault is not None:
+        client.service.faults.append(Fault(packets.PutMessage, fault))
+    late = wire.start(put(queue_id, b"late"))
+    wire.collect()
+    wire.clock.now += 31
+    wire.session.tick()
+    wire.settle()
+    [recovered] = client.recovered()
+    assert getattr(recovered.error, "code", None) == fault
+    with pytest.raises(DeadlineExceededError):
+        wire.finish(late)
+
+
 def test_a_cancelled_put_that_was_done_is_told_of(client: Client, queue_id: int) -> None:
     call = client.wire.start(put(queue_id, b"done"))
     client.wire.collect()

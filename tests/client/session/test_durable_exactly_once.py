@@ -80,8 +80,7 @@ class DurableMachine(ClientMachine):
             self.open_bodies.update(bodies)
 
     def check_error(self, call: Call[Any], error: TelestoError) -> None:
-        # A call that was given up may be found not done before its caller has taken the error.
-        if not isinstance(error, (StateWriteError, NotDoneError)):
+        if not isinstance(error, StateWriteError):
             super().check_error(call, error)
         elif call in self.put_bodies:
             stored = {body for _, body in self.service.put_bodies}
@@ -278,6 +277,18 @@ class ConfirmingDurableMachine(DurableMachine):
     def check_the_store(self) -> None:
         self.may_return.update(message.message_id for message in self.holding)
         super().check_the_store()
+
+
+def test_a_put_given_up_before_its_caller_was_told_is_told_of_once() -> None:
+    machine = DurableMachine()
+    try:
+        machine.begin(window=2, rows=1)
+        machine.put_many(queue=0)
+        machine.lose_the_requests()
+        machine.break_the_disk(broken=True)
+        machine.let_time_pass(seconds=35)
+    finally:
+        machine.teardown()
 
 
 @pytest.mark.parametrize("machine", [DurableMachine, ConfirmingDurableMachine])
