@@ -354,9 +354,9 @@ def check_signals(name: str, numbers: Iterable[int]) -> list[signal.Signals]:
     return found
 
 
-def check_context(context: object) -> int:
+def check_correlation_id(correlation_id: object) -> int:
     """Returns what connects a request and its response."""
-    return check_count("context", context, -_ID_MAX - 1, _ID_MAX)
+    return check_count("correlation_id", correlation_id, -_ID_MAX - 1, _ID_MAX)
 
 
 def check_after_id(name: str, value: object) -> int:
@@ -375,7 +375,7 @@ def new_message(
     body: object,
     priority: int,
     receiver_id: int | None,
-    context: int | None,
+    correlation_id: int | None,
     dedup_key: str | None = None,
     delay: Duration | None = None,
     expires: Duration | None = None,
@@ -390,8 +390,8 @@ def new_message(
         check_count("priority", priority, most=10)
     if receiver_id is not None:
         check_id("receiver_id", receiver_id)
-    if context is not None and (type(context) is not int or not -_ID_MAX <= context <= _ID_MAX):
-        check_context(context)
+    if correlation_id is not None:
+        check_correlation_id(correlation_id)
     if dedup_key is not None:
         check_key("dedup_key", dedup_key)
     if partition_key is not None:
@@ -402,7 +402,7 @@ def new_message(
         priority,
         receiver_id or 0,
         body,
-        context,
+        correlation_id,
         dedup_key=dedup_key,
         partition_key=partition_key,
         delay_ms=None if delay is None else check_delay_ms("delay", delay),
@@ -465,7 +465,7 @@ def queued_message(queue_id: int, message: NewMessage | Body) -> packets.QueuedM
             message.body,
             message.priority,
             message.receiver_id,
-            message.context,
+            message.correlation_id,
             message.dedup_key,
             message.delay if message.at is None else delay_until(message.at, message.delay),
             message.expires,

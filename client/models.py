@@ -115,7 +115,7 @@ class Message:
         queue_id: the queue that held it.
         sender_id: the client that put it.
         receiver_id: the only client that may read it, None for anyone.
-        context: connects a request and its response; None without one.
+        correlation_id: connects a request and its response; None without one.
         priority: 1 (lowest) to 10 (highest).
         time_of_arrival: when the queue took it, in UTC, by the database's clock.
         attempt: how often it has been handed over, this time included; 0 while it is browsed and never was.
@@ -134,7 +134,7 @@ class Message:
     queue_id: int
     sender_id: int
     receiver_id: int | None
-    context: int | None
+    correlation_id: int | None
     priority: int
     #: Few applications ask for the time of each message, so a datetime is made for those that do.
     _time_of_arrival_us: int = field(repr=False)
@@ -178,7 +178,7 @@ class NewMessage:
         body: the content, see ``put`` of a queue.
         priority: 1 (lowest) to 10 (highest).
         receiver_id: the only client that may read it, None for anyone.
-        context: connects a request and its response; None without one.
+        correlation_id: connects a request and its response; None without one.
         dedup_key: within the queue's window one message is stored under one key; None without one.
         delay: how long nobody can read it; None for not at all.
         expires: after how long it expires; None for as long as its queue says.
@@ -190,7 +190,7 @@ class NewMessage:
     body: Body
     priority: int = 5
     receiver_id: int | None = None
-    context: int | None = None
+    correlation_id: int | None = None
     dedup_key: str | None = None
     delay: Duration | None = None
     expires: Duration | None = None
@@ -448,7 +448,7 @@ class MessageRecord:
         sender_id, sender_name: the client that put it.
         receiver_id: the only client that may read it, None for anyone.
         priority: 1 (lowest) to 10 (highest).
-        context: connects a request and its response; None without one.
+        correlation_id: connects a request and its response; None without one.
         put_at: when the queue took it, in UTC, by the database's clock, as all times here.
         put_through, put_address: the middleware through which; None when it was put from SQL.
         attempt: how often it has been handed over.
@@ -476,7 +476,7 @@ class MessageRecord:
     sender_name: str | None
     receiver_id: int | None
     priority: int
-    context: int | None
+    correlation_id: int | None
     put_at: datetime
     put_through: int | None
     put_address: str | None

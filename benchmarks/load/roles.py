@@ -141,7 +141,7 @@ class Responder(ClientType):
                 body,
                 priority=request.priority,
                 receiver_id=request.sender_id,
-                context=request.context,
+                correlation_id=request.correlation_id,
                 expires=KEPT_S,
             )
         except TelestoError as error:

@@ -98,8 +98,8 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
         "receiver id": "anyone" if record.receiver_id is None else record.receiver_id,
         "priority": record.priority,
     }
-    if record.context is not None:
-        shown["context"] = record.context
+    if record.correlation_id is not None:
+        shown["correlation_id"] = record.correlation_id
     if record.client_id is not None and record.handed_over_at is not None:
         shown["handed over at"] = _time(record.handed_over_at)
         shown["handed over to"] = record.client_name

@@ -25,7 +25,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "queue_id": message.queue_id,
         "sender_id": message.sender_id,
         "receiver_id": message.receiver_id,
-        "context": message.context,
+        "correlation_id": message.correlation_id,
         "priority": message.priority,
         "time_of_arrival": message.time_of_arrival.isoformat(timespec="microseconds"),
         "attempt": message.attempt,

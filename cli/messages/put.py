@@ -34,8 +34,9 @@ Receiver = Annotated[
         "--receiver", metavar="ID", min=1, help="Only the client with this id may read the message."
     ),
 ]
-Context = Annotated[
-    int | None, typer.Option("--context", metavar="N", help="A number that links a request and its response.")
+CorrelationId = Annotated[
+    int | None,
+    typer.Option("--correlation-id", metavar="N", help="A number that links a request and its response."),
 ]
 
 DedupKey = Annotated[
@@ -94,7 +95,7 @@ def put(
     file: File = None,
     priority: Priority = 5,
     receiver: Receiver = None,
-    context: Context = None,
+    correlation_id: CorrelationId = None,
     dedup_key: DedupKey = None,
     partition_key: PartitionKey = None,
     delay: Delay = None,
@@ -113,7 +114,9 @@ def put(
 
     inputs.check_one_given(body, lines, file)
     headers = headers_of(header)
-    message = NewMessage(b"", priority, receiver, context, dedup_key, delay, expires, partition_key, headers)
+    message = NewMessage(
+        b"", priority, receiver, correlation_id, dedup_key, delay, expires, partition_key, headers
+    )
     if lines is not None:
         if dedup_key is not None:
             raise usage_error("--dedup-key names one message; --lines puts many")
@@ -138,7 +141,7 @@ def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: 
         message.body,
         priority=message.priority,
         receiver_id=message.receiver_id,
-        context=message.context,
+        correlation_id=message.correlation_id,
         dedup_key=message.dedup_key,
         partition_key=message.partition_key,
         delay=message.delay,

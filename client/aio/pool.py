@@ -215,11 +215,11 @@ def answering(driver: AsyncDriver, handler: AsyncRequestHandler, on_error: OnErr
     async def answer(request: Message, response: Awaitable[Body | None]) -> None:
         try:
             body = await response
-            if body is None or request.context is None:
+            if body is None or request.correlation_id is None:
                 return
             reply = shared.reply_call(request, body, once=True)
         except Exception as error:
-            if request.context is None or isinstance(error, ClientClosedError):
+            if request.correlation_id is None or isinstance(error, ClientClosedError):
                 raise
             tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)

@@ -224,7 +224,7 @@ class AsyncRequests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        context: int | None = None,
+        correlation_id: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
@@ -237,7 +237,7 @@ class AsyncRequests:
             body,
             priority=priority,
             receiver_id=receiver_id,
-            context=context,
+            correlation_id=correlation_id,
             partition_key=partition_key,
             dedup_key=dedup_key,
             delay=delay,
@@ -253,7 +253,7 @@ class AsyncRequests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        context: int | None = None,
+        correlation_id: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
@@ -272,7 +272,16 @@ class AsyncRequests:
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or await handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
+            queue_ids,
+            body,
+            priority,
+            receiver_id,
+            correlation_id,
+            dedup_key,
+            delay,
+            expires,
+            partition_key,
+            headers,
         )
         results = await self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):

@@ -222,11 +222,11 @@ def answering(driver: Driver, handler: RequestHandler, on_error: OnError) -> Han
     def serve(request: Message) -> object:
         try:
             body = handler(request)
-            if body is None or request.context is None or arguments.is_to_be_run(body):
+            if body is None or request.correlation_id is None or arguments.is_to_be_run(body):
                 return body
             reply = shared.reply_call(request, body, once=True)
         except Exception as error:
-            if request.context is None or isinstance(error, ClientClosedError):
+            if request.correlation_id is None or isinstance(error, ClientClosedError):
                 raise
             tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)

@@ -131,7 +131,7 @@ class Queue(QueueHandle):
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        context: int | None = None,
+        correlation_id: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
@@ -147,7 +147,7 @@ class Queue(QueueHandle):
                 application/json``, unless the headers have a ``content-type``. It may be empty.
             priority: 1 (lowest) to 10 (highest).
             receiver_id: the only client that may read it; it need not exist yet.
-            context: connects a request and its response.
+            correlation_id: connects a request and its response.
             partition_key: 1 to 255 characters: only consumers get it, and of all that this client puts under
                 one key one consumer at a time, in order. Not together with a receiver.
             dedup_key: 1 to 255 characters. Within the queue's window (``dedup_window``) one message is
@@ -173,7 +173,7 @@ class Queue(QueueHandle):
                 body,
                 priority,
                 receiver_id,
-                context,
+                correlation_id,
                 dedup_key,
                 delay,
                 expires,
@@ -395,8 +395,8 @@ class Queue(QueueHandle):
         Args:
             handler: takes a request, a ``Message``, and returns the body of the response, see ``put``; an
                 async function for the asyncio client, a plain one for the blocking client. None, or a
-                message without a context, means no response. When it raises, the asker gets RemoteError; a
-                message without a context goes back as failed, to come again.
+                message without a correlation id, means no response. When it raises, the asker gets
+                RemoteError; a message without a correlation id goes back as failed, to come again.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
             on_error: takes a request and what its handler raised; without it that is logged, as is what it

@@ -223,7 +223,7 @@ class Requests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        context: int | None = None,
+        correlation_id: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
@@ -236,7 +236,7 @@ class Requests:
             body,
             priority=priority,
             receiver_id=receiver_id,
-            context=context,
+            correlation_id=correlation_id,
             partition_key=partition_key,
             dedup_key=dedup_key,
             delay=delay,
@@ -252,7 +252,7 @@ class Requests:
         *,
         priority: int = 5,
         receiver_id: int | None = None,
-        context: int | None = None,
+        correlation_id: int | None = None,
         partition_key: str | None = None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
@@ -271,7 +271,16 @@ class Requests:
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
         queue_ids = [handle.queue_id or handle.find() for handle in handles]
         call = queue_calls.PutSeveralCall(
-            queue_ids, body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
+            queue_ids,
+            body,
+            priority,
+            receiver_id,
+            correlation_id,
+            dedup_key,
+            delay,
+            expires,
+            partition_key,
+            headers,
         )
         results = self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):

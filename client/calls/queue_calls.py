@@ -207,7 +207,7 @@ class PutCall(PutMessageCall[int]):
         body: object,
         priority: int,
         receiver_id: int | None,
-        context: int | None,
+        correlation_id: int | None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
@@ -216,7 +216,7 @@ class PutCall(PutMessageCall[int]):
     ) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
         self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
+            body, priority, receiver_id, correlation_id, dedup_key, delay, expires, partition_key, headers
         )
         self.queue_ids = [queue_id]
 
@@ -242,7 +242,7 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
         body: object,
         priority: int,
         receiver_id: int | None,
-        context: int | None,
+        correlation_id: int | None,
         dedup_key: str | None = None,
         delay: Duration | None = None,
         expires: Duration | None = None,
@@ -251,7 +251,7 @@ class PutSeveralCall(PutMessageCall[list[PutResult]]):
     ) -> None:
         self.queue_ids = arguments.check_each_once(queue_ids)
         self.message = arguments.new_message(
-            body, priority, receiver_id, context, dedup_key, delay, expires, partition_key, headers
+            body, priority, receiver_id, correlation_id, dedup_key, delay, expires, partition_key, headers
         )
 
     def result(self) -> list[PutResult]:
@@ -400,15 +400,17 @@ class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
     max_bytes = 0
     mode = ReadMode.TIME
 
-    def __init__(self, queue_id: int, context: int, timeout: Duration | None) -> None:
+    def __init__(self, queue_id: int, correlation_id: int, timeout: Duration | None) -> None:
         self.queue_id = arguments.check_id("queue_id", queue_id)
-        self.context = arguments.check_context(context)
+        self.correlation_id = arguments.check_correlation_id(correlation_id)
         self.wait = arguments.check_timeout(timeout)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request, with the time that is left to wait."""
         wait_ms = arguments.wait_ms(self.wait_until - now) if self.wait else 0
-        return packets.ReadResponse(number, confirmed, self.queue_id, self.context, wait_ms).encode(packet_id)
+        return packets.ReadResponse(number, confirmed, self.queue_id, self.correlation_id, wait_ms).encode(
+            packet_id
+        )
 
     def result(self) -> list[Message]:
         """Returns the response, if any."""
@@ -417,7 +419,7 @@ class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
     def matches(self, message: Message) -> bool:
         """Tells whether the message is the response asked for."""
         return (
-            message.context == self.context
+            message.correlation_id == self.correlation_id
             and message.receiver_id is not None
             and self.queue_id == message.queue_id
         )
@@ -777,7 +779,7 @@ def record(given: packets.MessageRecord) -> MessageRecord:
         sender_name=given.sender_name or None,
         receiver_id=given.receiver_id or None,
         priority=given.priority,
-        context=given.context,
+        correlation_id=given.context,
         put_at=utc(given.time_of_arrival),
         put_through=given.put_through,
         put_address=given.put_address,

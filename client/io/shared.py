@@ -167,10 +167,10 @@ def request_calls(
     timeout: Duration | None,
 ) -> tuple[PutCall, ReadResponseCall]:
     """Makes the put of a request and the read of its response; the request expires when the read ends."""
-    context = secrets.randbits(63)
-    response = ReadResponseCall(queue_id, context, timeout)
+    correlation_id = secrets.randbits(63)
+    response = ReadResponseCall(queue_id, correlation_id, timeout)
     life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)
-    put = PutCall(queue_id, body, priority, receiver_id, context, expires=life, headers=headers)
+    put = PutCall(queue_id, body, priority, receiver_id, correlation_id, expires=life, headers=headers)
     return put, response
 
 
@@ -188,8 +188,8 @@ def reply_call(
     """
     if not isinstance(request, Message):
         raise TypeError(f"request must be a Message, not {type(request).__name__}")
-    if request.context is None:
-        raise InvalidParameterError(f"message {request.message_id} has no context to reply to")
+    if request.correlation_id is None:
+        raise InvalidParameterError(f"message {request.message_id} has no correlation id to reply to")
     priority = request.priority if priority is None else priority
     key = f"response to {request.message_id}" if once else None
     life = RESPONSE_LIFE if request.expires_in is None else request.expires_in + RESPONSE_GRACE
@@ -198,7 +198,7 @@ def reply_call(
         body,
         priority,
         request.sender_id,
-        request.context,
+        request.correlation_id,
         key,
         expires=min(life, arguments.LIFE_MAX),
         headers=headers,

@@ -82,7 +82,7 @@ def test_priority_and_time(telesto: CommandLine, queue: str) -> None:
 
 
 def test_json_has_all_fields(telesto: CommandLine, queue: str) -> None:
-    put = telesto.objects("put", queue, "für", "--priority", "7", "--context", "-12")[0]
+    put = telesto.objects("put", queue, "für", "--priority", "7", "--correlation-id", "-12")[0]
     telesto.output("put", queue, "-", stdin=b"\xff")
     text, binary = telesto.objects("get", queue, "--count", "2")
     assert text.pop("time_of_arrival", "").startswith("20")  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ def test_json_has_all_fields(telesto: CommandLine, queue: str) -> None:
         "message_id": put["message_id"],
         "queue_id": put["queue_id"],
         "receiver_id": None,
-        "context": -12,
+        "correlation_id": -12,
         "priority": 7,
         "attempt": 1,
         "redelivered": False,

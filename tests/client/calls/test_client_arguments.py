@@ -162,7 +162,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
         ),
     ),
     "priority": (5, whole(1, 10)),
-    "context": (-ID_MAX - 1, whole(-ID_MAX - 1, ID_MAX, none=True)),
+    "correlation_id": (-ID_MAX - 1, whole(-ID_MAX - 1, ID_MAX, none=True)),
     "sequence": (1, whole(1, ID_MAX, none=True)),
     "delay": (0, seconds(False, 1e9)),
     "at": (datetime.now(UTC), st.one_of(not_a(datetime, none=True), st.datetimes())),
@@ -351,7 +351,7 @@ def test_both_clients_have_the_same_parameters() -> None:
         assert known in inspect.signature(getattr(twins[prefix], name)).parameters
 
 
-@pytest.mark.parametrize("parameter", ["queue", "dedup_key", "context", "delay", "timeout"])
+@pytest.mark.parametrize("parameter", ["queue", "dedup_key", "correlation_id", "delay", "timeout"])
 def test_what_is_allowed_is_let_through(parameter: str) -> None:
     from telesto.client import NotConnectedError
 
@@ -396,7 +396,11 @@ def test_what_is_wrong_with_a_client_is_said(given_values: dict[str, Any], said:
             "delay must be above 0 and at most 315,360,000 seconds, not inf",
         ),
         ("put_message", {"expires": math.nan}, "expires must be above 0 and at most"),
-        ("put_message", {"context": 2**63}, "context must be -9223372036854775808 to 9223372036854775807"),
+        (
+            "put_message",
+            {"correlation_id": 2**63},
+            "correlation_id must be -9223372036854775808 to 9223372036854775807",
+        ),
         (
             "create_queue",
             {"name": "a\u202eb"},

@@ -70,7 +70,7 @@ def test_other_headers_stay(client: Any, queue: Any) -> None:
 
 
 def test_requests_and_responses_are_values(client: Any, connected: Connect, queue: Any) -> None:
-    client.put_message(queue, {"sum": [1, 2]}, context=7)
+    client.put_message(queue, {"sum": [1, 2]}, correlation_id=7)
     request = queue.get(timeout=0)
     assert request.json() == {"sum": [1, 2]}
     client.reply(request, 3)

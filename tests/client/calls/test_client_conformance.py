@@ -521,13 +521,13 @@ def test_purge_and_statistics(client: Any, queue_id: int) -> None:
 # ---------------------------------------------------------------------------------- putting
 def test_a_message_keeps_all_it_was_given(client: Any, queue_id: int) -> None:
     message_id = client.put_message(
-        queue_id, "grüß".encode(), priority=7, receiver_id=client.client_id, context=-5
+        queue_id, "grüß".encode(), priority=7, receiver_id=client.client_id, correlation_id=-5
     )
     message = client.retrieve_message(queue_id, timeout=0)
     assert message.message_id == message_id
     assert message.queue_id == queue_id
     assert message.sender_id == message.receiver_id == client.client_id
-    assert (message.priority, message.context, message.attempt) == (7, -5, 1)
+    assert (message.priority, message.correlation_id, message.attempt) == (7, -5, 1)
     assert message.text == "grüß"
     assert not message.redelivered
     assert isinstance(message.time_of_arrival, datetime)
@@ -622,11 +622,11 @@ def test_a_frame_that_is_too_large_is_refused_at_once(connected: Connect) -> Non
         ({"priority": 11}, InvalidParameterError, "priority"),
         ({"priority": "5"}, TypeError, "priority"),
         ({"receiver_id": -1}, InvalidParameterError, "receiver_id"),
-        ({"context": "c"}, TypeError, "context"),
+        ({"correlation_id": "c"}, TypeError, "correlation_id"),
         ({"queue": None}, TypeError, "queue must be a queue, its name or its id, not NoneType"),
         ({"queue": ""}, InvalidParameterError, "queue must have 1 to 255 characters"),
         ({"queue": 0}, InvalidParameterError, "queue must be an id above 0"),
-        ({"context": 2**63}, InvalidParameterError, "context"),
+        ({"correlation_id": 2**63}, InvalidParameterError, "correlation_id"),
     ],
 )
 def test_bad_arguments_are_told(
@@ -796,7 +796,7 @@ def test_a_request_into_no_queue(client: Any, queue_id: int) -> None:
 def test_only_a_request_can_be_replied_to(client: Any, queue_id: int) -> None:
     client.put_message(queue_id, b"x")
     message = client.retrieve_message(queue_id, timeout=0)
-    with pytest.raises(InvalidParameterError, match="context"):
+    with pytest.raises(InvalidParameterError, match="correlation id"):
         client.reply(message, b"y")
 
 

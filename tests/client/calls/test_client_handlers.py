@@ -93,7 +93,7 @@ def queue_with_message(url: str) -> int:
     with TelestoClient(url, name="boss") as client:
         client.connect()
         queue = client.create_queue("orders", backoff=0)
-        client.put_message(queue.queue_id, b"one", context=7)
+        client.put_message(queue.queue_id, b"one", correlation_id=7)
         return queue.queue_id
 
 

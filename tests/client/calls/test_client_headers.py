@@ -49,13 +49,13 @@ def test_a_change_after_the_put_changes_nothing(client: Any, queue: Any) -> None
 
 def test_a_request_and_its_response_have_their_own(client: Any, connected: Connect, queue: Any) -> None:
     server = connected("server")
-    context = 77
-    queue.put(b"?", context=context, headers={"kind": "question"})
+    correlation_id = 77
+    queue.put(b"?", correlation_id=correlation_id, headers={"kind": "question"})
     request = server.queue("orders").get(timeout=0)
     assert request.headers == {"kind": "question"}
     server.reply(request, b"!", headers={"kind": "answer"})
     (response,) = client.queue("orders").browse()
-    assert (response.headers, response.context) == ({"kind": "answer"}, context)
+    assert (response.headers, response.correlation_id) == ({"kind": "answer"}, correlation_id)
 
 
 def test_what_was_given_back_keeps_them(client: Any, connected: Connect, queue: Any) -> None:

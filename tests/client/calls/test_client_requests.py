@@ -175,11 +175,11 @@ def test_what_asks_for_no_response_gets_none(
 
     def handle(request: Any) -> bytes | None:
         handled.release()
-        return None if request.context else b"to nobody"
+        return None if request.correlation_id else b"to nobody"
 
     server = Server(connected("server"), queue_id, handle)
     client.put_message(queue_id, b"no context")
-    client.put_message(queue_id, b"not answered", context=5)
+    client.put_message(queue_id, b"not answered", correlation_id=5)
     for _ in range(2):
         assert handled.acquire(timeout=PATIENCE_S)
     until_answered(real_service)
@@ -290,7 +290,7 @@ def test_the_response_of_a_server_expires_also_when_its_request_has_no_limit(
     client: Any, connected: Connect, queue_id: int, real_service: Any
 ) -> None:
     asker = connected("asker")
-    asker.put_message(queue_id, b"x", context=5)
+    asker.put_message(queue_id, b"x", correlation_id=5)
     server = Server(connected("server"), queue_id, lambda request: repr(request.expires_in).encode())
     wait_until(lambda: responses(real_service))
     assert responses(real_service) == [shared.RESPONSE_LIFE]

@@ -409,7 +409,7 @@ def test_each_message_of_a_request_is_told_of(client: Client, queue_id: int) -> 
         (other, b"3"),
     ]
     first: Any = found[0].message
-    assert (first.priority, first.receiver_id, first.context) == (7, 9, 3)
+    assert (first.priority, first.receiver_id, first.correlation_id) == (7, 9, 3)
     assert [type(put.error) for put in found] == [type(None), type(None), type(None), QueueFullError]
     assert found[3].message_id is None
 

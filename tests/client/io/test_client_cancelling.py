@@ -85,7 +85,7 @@ async def request(scene: Scene) -> None:
 
 async def reply(scene: Scene) -> None:
     own = await scene.client.create_queue("own")
-    await scene.client.put_message(own.queue_id, b"?", context=7)
+    await scene.client.put_message(own.queue_id, b"?", correlation_id=7)
     message = await scene.client.retrieve_message(own.queue_id)
     assert message is not None
     await scene.client.reply(message, b"!")
