@@ -36,7 +36,7 @@ check: .venv/dev.stamp verify docs ## Lint, types, layers, generated files, SQL 
 	$(PY) -m tools.checks
 
 docs: .venv/docs.stamp ## Build the documentation as a site in site/; a broken link fails
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 format: .venv/dev.stamp ## Format the code
 	.venv/bin/ruff check --fix .

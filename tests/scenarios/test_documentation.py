@@ -3,7 +3,6 @@
 The README has tests of its own in test_readme.py.
 """
 
-import inspect
 import os
 import re
 import subprocess
@@ -19,10 +18,10 @@ import pytest
 
 from running import serving
 from started import STARTED
-from telesto.cli.common.app import build
-from telesto.client import AsyncTelestoClient, TelestoClient
-from telesto.client import errors as client_errors
+from telesto import client
+from telesto.cli.common.app import COMMANDS, build
 from telesto.db.install.roles import load_roles
+from tools.documentation import generated
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "docs" / "reference" / "client.md"
@@ -31,6 +30,8 @@ OPERATIONS = ROOT / "docs" / "how-to" / "operations.md"
 DEFAULT_URL = "telesto://127.0.0.1:7001"
 DATABASE_URL = "postgresql://127.0.0.1/shop"
 TIMEOUT_S = 60.0
+#: The classes of errors, which the page of errors begins with.
+BRANCHES = {"ErrorInfo", "FatalError", "InDoubtError", "RejectedError", "RetryableError", "TelestoError"}
 
 
 def _blocks(page: Path, language: str) -> list[str]:
@@ -82,27 +83,36 @@ def test_python_of_the_page(page: Path, service: dict[str, Any], database_url: s
     assert result.stdout.splitlines() == promised
 
 
-def test_client_page_names_every_method_and_error() -> None:
-    text = CLIENT.read_text(encoding="utf-8")
-    listed = _section(CLIENT, "### Methods")
-    for client in (TelestoClient, AsyncTelestoClient):
-        methods = {
-            name
-            for name, _ in inspect.getmembers(client, inspect.isfunction)
-            if not name.startswith("_") and name not in _CALLED_BY_THE_LIBRARY
-        }
-        assert {name for name in methods if f"`{name}(" not in listed} == set()
-        properties = {name for name, _ in inspect.getmembers(client, lambda member: type(member) is property)}
-        assert {name for name in properties if f"`{name}`" not in text} == set()
-    raised = {
-        name
-        for name, error in inspect.getmembers(client_errors, inspect.isclass)
-        if error.__module__ == client_errors.__name__
+# ---------------------------------------------------------------------------- what the site generates
+def test_the_reference_has_every_public_name() -> None:
+    python, errors = generated.python(), generated.errors()
+    for name in set(client.__all__) - {"ERRORS", "PROTOCOL_MAJOR", "PROTOCOL_MINOR", *BRANCHES}:
+        if not name.startswith("Async"):
+            assert f"::: telesto.client.{name}\n" in python or f"| `{name}` |" in errors, name
+
+
+def test_the_reference_has_every_command_and_its_options() -> None:
+    commands = generated.commands()
+    assert "## `telesto queue create`" in commands
+    for word in COMMANDS:
+        assert f"## `telesto {word}`" in commands
+    assert "`--partition-key KEY`" in commands
+
+
+def test_the_reference_has_what_applications_may_call(database_url: str) -> None:
+    granted = next(role.execute for role in load_roles() if role.name == "telesto_application")
+    listed = {
+        part.partition("`")[0]: re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
+        for part in generated.procedures().split("### `")[1:]
     }
-    assert {name for name in raised if f"`{name}`" not in text} == set()
-
-
-_CALLED_BY_THE_LIBRARY = {"forked", "lost", "received", "writable"}
+    assert sorted(listed) == sorted(granted)
+    with psycopg.connect(database_url) as connection:
+        installed = connection.execute(
+            "SELECT proname, coalesce(proargnames[1:pronargs], '{}') FROM pg_proc "
+            "WHERE pronamespace = 'telesto'::regnamespace AND proname = ANY (%s)",
+            (list(granted),),
+        ).fetchall()
+    assert listed == dict(installed)
 
 
 # ---------------------------------------------------------------------------- SQL
@@ -147,19 +157,6 @@ def _execute(database_url: str, statements: str, role: str | None = None) -> lis
                 rows += [" ".join(map(str, row)) for row in cursor]
             if not cursor.nextset():
                 return rows
-
-
-def test_sql_page_lists_what_applications_may_call(database_url: str) -> None:
-    granted = next(role.execute for role in load_roles() if role.name == "telesto_application")
-    listed = dict(re.findall(r"^\| `telesto\.(\w+)\((.*?)\)` \|", SQL.read_text(), re.MULTILINE))
-    assert sorted(listed) == sorted(granted)
-    with psycopg.connect(database_url) as connection:
-        installed = connection.execute(
-            "SELECT proname, array_to_string(proargnames[1:pronargs], ', ') FROM pg_proc "
-            "WHERE pronamespace = 'telesto'::regnamespace AND proname = ANY (%s)",
-            (list(granted),),
-        ).fetchall()
-    assert listed == dict(installed)
 
 
 # ---------------------------------------------------------------------------- running it

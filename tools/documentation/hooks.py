@@ -1,4 +1,8 @@
-"""Hooks of MkDocs: what the pages of the site have beside what their files say."""
+"""Hooks of MkDocs: what the pages of the site have beside what their files say.
+
+Where a page has a line ``<!-- built: NAME -->``, the part of that name in `generated` is put in its place. It
+is made at each build from what declares it, so it is never out of date.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
+from tools.documentation.generated import PARTS
+
 ROOT = Path(__file__).resolve().parents[2]
+PART = re.compile(r"^<!-- built: ([a-z]+) -->$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]\n]+)\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Name a file of the repository that is no page, instead of linking to it."""
+    """Put in what is generated; name files of the repository that are no pages, instead of linking to them."""
     folder = Path(config.docs_dir, page.file.src_uri).parent
 
     def link(found: re.Match[str]) -> str:
@@ -23,4 +30,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return found[0]
         return f"{found[1]} (`{target.relative_to(ROOT)}`)" if found[1] != target.name else f"`{target.name}`"
 
-    return LINK.sub(link, markdown)
+    return PART.sub(lambda found: PARTS[found[1]](), LINK.sub(link, markdown))
