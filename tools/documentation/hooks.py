@@ -21,7 +21,7 @@ LINK = re.compile(r"\[([^\]\n]+)\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in what is generated; name files of the repository that are no pages, instead of linking to them."""
+    """Put in what is generated; name files of the repository that are no pages instead of linking to them."""
     folder = Path(config.docs_dir, page.file.src_uri).parent
 
     def link(found: re.Match[str]) -> str:
