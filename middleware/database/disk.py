@@ -25,7 +25,7 @@ PERIOD_S = 1.0
 _CLOSE_PERIOD_S = 0.1
 _CLOSE_BYTES = 512 << 20
 #: The longest time that reads wait for space, in seconds.
-_PACE_S = 1.0
+_PACE_S = 5.0
 #: After an error of the database that its disk is full, puts are tried again after this time, in seconds.
 RETRY_S = 5.0
 #: Where nothing can be measured, a disk that stays full is logged once in this time, in seconds.
@@ -224,12 +224,18 @@ class Disk:
         A read writes a message once more, and autovacuum and checkpoints are too slow for that.
         """
         begun = self._clock()
-        with suppress(UnavailableError, LostError, RefusedError):
+        try:
             if self._remedies is None:
                 rows = await self._call(RIGHTS)
                 self._remedies = [sql for sql, may in zip((VACUUM, CHECKPOINT), rows[0], strict=True) if may]
             for sql in self._remedies:
                 await self._call(sql)
+        except (UnavailableError, LostError):
+            # PostgreSQL may have met the full disk and begun anew. Nothing is freed yet: reads go on waiting,
+            # because what they write would take the last of the space.
+            return
+        except RefusedError:
+            pass
         now = self._clock()
         self._vacuum_at = now + max(PERIOD_S, 2 * (now - begun))
         self._is_waited_for = False

@@ -76,6 +76,7 @@ def service(data_dir: Path) -> Iterator[dict[str, Any]]:
         end(process)
         assert process.stdout is not None
         process.stdout.close()
+        print(log.read_text(errors="replace")[-20_000:])  # which pytest shows when the test fails
 
 
 def metric(told: dict[str, Any], name: str) -> float:

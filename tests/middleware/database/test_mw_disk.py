@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from telesto.middleware.common.failures import LostError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database import disk
 from telesto.middleware.database.connection import DatabaseConnection
@@ -36,6 +37,7 @@ class Machine:
         self.max_wal = 0
         self.now = 100.0
         self.may = (True, True)
+        self.failure: Exception | None = None
         self.asked: list[str] = []
         self.counters = Counters()
         monkeypatch.setattr(
@@ -46,6 +48,8 @@ class Machine:
 
     async def _call(self, sql: str, *_arguments: object) -> list[Any]:
         self.asked.append(sql)
+        if self.failure is not None:
+            raise self.failure
         answers = {
             RIGHTS: self.may,
             ROWS: (self.rows,),
@@ -156,6 +160,25 @@ async def test_reads_wait_for_space_only_while_there_is_little(machine: Machine)
     await machine.look()
     await asyncio.wait_for(waiting, PATIENCE_S)
     assert VACUUM in machine.asked
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("away"), LostError("lost")])
+async def test_reads_go_on_waiting_while_the_database_cannot_free_space(
+    machine: Machine, failure: Exception
+) -> None:
+    """PostgreSQL that has just met the full disk begins anew: unpaced reads would end it again."""
+    await machine.look(LEFT - 1)
+    await machine.look(LEFT // 2)
+    waiting = asyncio.create_task(machine.disk.pace())
+    await asyncio.sleep(0)
+    machine.failure = failure
+    for _ in range(3):
+        await machine.look()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    machine.failure = None
+    await machine.look()
+    await asyncio.wait_for(waiting, PATIENCE_S)
 
 
 async def test_without_a_disk_to_see_the_database_has_a_bound(
