@@ -3,8 +3,10 @@
 The README has tests of its own in test_readme.py.
 """
 
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,7 +18,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from running import serving
+from page_program import RUN, blocks_of
+from running import clean_environment, serving
 from started import STARTED
 from telesto import client
 from telesto.cli.common.app import COMMANDS, build
@@ -24,12 +27,14 @@ from telesto.db.install.roles import load_roles
 from tools.documentation import generated
 
 ROOT = Path(__file__).resolve().parents[2]
-CLIENT = ROOT / "docs" / "reference" / "client.md"
+PROGRAM = Path(__file__).with_name("page_program.py")
 SQL = ROOT / "docs" / "reference" / "sql.md"
 OPERATIONS = ROOT / "docs" / "how-to" / "operations.md"
 DEFAULT_URL = "telesto://127.0.0.1:7001"
 DATABASE_URL = "postgresql://127.0.0.1/shop"
 TIMEOUT_S = 60.0
+#: The languages of blocks; those that are not in RUN are for reading only.
+KNOWN = {*RUN, "", "ini", "json", "mermaid", "toml", "yaml"}
 #: The classes of errors, which the page of errors begins with.
 BRANCHES = {"ErrorInfo", "FatalError", "InDoubtError", "RejectedError", "RetryableError", "TelestoError"}
 
@@ -52,35 +57,62 @@ def service(database_url: str) -> Iterator[dict[str, Any]]:
         yield service
 
 
-# ---------------------------------------------------------------------------- the client
-def _one_program(blocks: list[str]) -> str:
-    """The blocks of a page in their places, so that a traceback names lines of the page."""
-    lines: list[str] = []
-    for block in blocks:
-        lines += block.splitlines()[len(lines) :]
-    return "\n".join(lines) + "\n"
+# ---------------------------------------------------------------------------- every page
+#: Blocks of other products, long measurements and the like; a page that has more of them says so here.
+NOT_RUN_MAX = 40
 
 
-@pytest.mark.parametrize("page", [CLIENT, SQL], ids=lambda page: page.name)
-def test_python_of_the_page(page: Path, service: dict[str, Any], database_url: str, tmp_path: Path) -> None:
-    """What the program prints is what the comments behind its prints, or alone on a line, say."""
-    program = _one_program(_blocks(page, "python"))
-    assert DEFAULT_URL in program
-    assert DATABASE_URL in program
-    here = program.replace(DEFAULT_URL, service["url"]).replace(DATABASE_URL, database_url)
-    script = tmp_path / "page.py"
-    script.write_text(here, encoding="utf-8")
+def _pages() -> list[Path]:
+    return [
+        page
+        for page in sorted(ROOT.glob("docs/**/*.md"))
+        if any(block.language in RUN for block in blocks_of(page.read_text(encoding="utf-8")))
+    ]
+
+
+@pytest.mark.parametrize("page", _pages(), ids=lambda page: page.name)
+def test_blocks_of_the_page(page: Path, service: dict[str, Any], database_url: str, tmp_path: Path) -> None:
+    """They run in their order, in one namespace and one shell, and print what the page promises."""
+    settings = {
+        # The SQL of these two has roles, and a test of its own.
+        "languages": [name for name in RUN if name != "sql" or page not in (SQL, OPERATIONS)],
+        "replacements": {DEFAULT_URL: service["url"], DATABASE_URL: database_url, "8000": str(_free_port())},
+        "database_url": database_url,
+    }
+    python = [*STARTED, sys.executable, "-W", "error"]
     result = subprocess.run(
-        [*STARTED, sys.executable, "-W", "error", str(script)],
+        [*python, str(PROGRAM), str(page), str(tmp_path), json.dumps(settings)],
         capture_output=True,
         text=True,
-        env=os.environ | {"TELESTO_URL": service["url"]},
-        timeout=TIMEOUT_S,
+        env=clean_environment()
+        | {
+            "TELESTO_URL": service["url"],
+            "TELESTO_STATE_DIR": str(tmp_path / "states"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLUMNS": "200",
+        },
+        timeout=4 * TIMEOUT_S,
         check=False,
     )
-    assert (result.returncode, result.stderr) == (0, "")
-    promised = re.findall(r"^(?:.*\bprint\(.*\) +)?# (.*)$", program, re.MULTILINE)
-    assert result.stdout.splitlines() == promised
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_blocks_that_are_not_run_can_be_and_are_few() -> None:
+    """Their Python can be compiled at least; the options of Telesto's commands are looked at below."""
+    left_out = 0
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
+        for block in blocks_of(page.read_text(encoding="utf-8")):
+            assert block.language in KNOWN, f"{page}:{block.line}: {block.language}"
+            left_out += block.not_run is not None
+            if block.language == "python":
+                compile("\n" * block.line + block.text, str(page), "exec")
+    assert 0 < left_out <= NOT_RUN_MAX
 
 
 # ---------------------------------------------------------------------------- what the site generates
