@@ -33,6 +33,8 @@ _ID_MAX = 2**63 - 1
 LIFE_MAX = 10 * 365 * 24 * 3600
 _LIFE_MAX_MS = LIFE_MAX * 1_000
 _U32_MAX = 2**32 - 1
+#: The longest reason for which the service lets a message be rejected, in characters.
+_REASON_MAX = 1_000
 _SETTINGS = {setting.client_name: setting for setting in QUEUE_SETTINGS.values()}
 _UNHANDLED_SIGNALS = [getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")]
 
@@ -187,6 +189,14 @@ def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) 
     if not least <= value <= most:
         raise InvalidParameterError(f"{name} must be {least} to {most}, not {_shown(value)}")
     return value
+
+
+def check_reason(reason: object) -> str:
+    """Returns the reason for which a message is rejected as it is sent: cut, and never empty."""
+    if not isinstance(reason, str):
+        raise TypeError(f"reason must be a str, not {type(reason).__name__}")
+    shown = reason.encode(errors="replace").decode().replace("\0", "\\0") or "no reason"
+    return shown if len(shown) <= _REASON_MAX else shown[: _REASON_MAX - 1] + "…"
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -108,6 +108,14 @@ def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConn
     return error
 
 
+class MessageRejectedError(Exception):
+    """Raised by a handler, or in a message's block: nobody can process this message.
+
+    It goes to the dead letters at once, whatever its queue's ``max_attempts``, with what this says as the
+    reason, cut beyond 1,000 characters.
+    """
+
+
 class QueueSettingsDifferError(TelestoError):
     """``declare_queue`` found the queue with other settings than those given; nothing was changed."""
 

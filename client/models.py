@@ -359,8 +359,9 @@ class DeadLetter:
     Attributes:
         message: the message; its ``attempt`` is how often it was handed over.
         reason: ``failed`` (consumers gave it back as failed), ``late`` (their time was up) or ``lost`` (their
-            connections were) for the last of ``max_attempts`` attempts, ``expired``, or ``unconfirmed``
-            (handed over to a client that never confirmed it).
+            connections were) for the last of ``max_attempts`` attempts, ``rejected: ...`` (a consumer could
+            not process it, and says why), ``expired``, or ``unconfirmed`` (handed over to a client that never
+            confirmed it).
         died_at: since when, in UTC, by the database's clock.
         client_id: the client that had it last; None for nobody.
     """

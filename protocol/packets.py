@@ -263,7 +263,7 @@ _TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
-_NACK_TAGS = frozenset({1})
+_NACK_TAGS = frozenset({1, 2})
 
 
 @dataclass(slots=True)
@@ -696,8 +696,9 @@ class DeadLetter:
     Attributes:
         message: The message.
         reason: Why: failed (consumers gave it back as failed), late (their time was up) or lost (their
-            connections were) for the last of max_attempts attempts, expired, or unconfirmed (handed over to a
-            client that never confirmed it).
+            connections were) for the last of max_attempts attempts, rejected (a consumer could not process
+            it, followed by a colon and what it says), expired, or unconfirmed (handed over to a client that
+            never confirmed it).
         died_at: Since when, in microseconds since the Unix epoch, UTC, by the database's clock.
         client_id: The client that had it last; 0 for none.
     """
@@ -4559,6 +4560,9 @@ class Nack(Packet):
         delay_ms: How long they wait before they can be read again, in milliseconds: 0 to 315360000000
             (ten years). Without it after a failed attempt as long as the queue's backoff says, else not at
             all. Tag 1; may be left out.
+        reject_reason: They cannot be processed at all: they go to the dead letters at once, with the
+            reason `rejected: ` and this text, 1 to 1000 characters. Only of an attempt that failed. Tag 2;
+            may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x59
@@ -4569,6 +4573,7 @@ class Nack(Packet):
     failed: bool
     _: KW_ONLY
     delay_ms: int | None = None
+    reject_reason: str | None = None
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4582,6 +4587,21 @@ class Nack(Packet):
             delay_ms = self.delay_ms
             if delay_ms is not None:
                 tagged.append(write_tagged(1, _PACK_I64(delay_ms)))
+            reject_reason = self.reject_reason
+            if reject_reason is not None:
+                reject_reason_reject_reason = reject_reason.encode()
+                reject_reason_reject_reason_size = len(reject_reason_reject_reason)
+                tagged.append(
+                    write_tagged(
+                        2,
+                        b"".join(
+                            (
+                                _PACK_U16(reject_reason_reject_reason_size),
+                                reject_reason_reject_reason,
+                            )
+                        ),
+                    )
+                )
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
@@ -4613,6 +4633,7 @@ class Nack(Packet):
             failed, tags = _UNPACK_U8X2(payload, at)
             at += 2
             delay_ms: int | None = None
+            reject_reason: str | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _NACK_TAGS)
                 content = found.get(1)
@@ -4621,9 +4642,21 @@ class Nack(Packet):
                     if len(content) != 8:
                         raise ValueError("size")
                     delay_ms = delay_ms_delay_ms
+                content = found.get(2)
+                if content is not None:
+                    (reject_reason_reject_reason_size,) = _UNPACK_U16(content)
+                    reject_reason_reject_reason = str(
+                        content[2 : 2 + reject_reason_reject_reason_size], "utf-8"
+                    )
+                    place = 2 + reject_reason_reject_reason_size
+                    if len(content) != place:
+                        raise ValueError("size")
+                    reject_reason = reject_reason_reject_reason
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms)
+            return cls(
+                number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms, reject_reason=reject_reason
+            )
         except DECODE_ERRORS:
             raise LAYOUTS.fault_of_payload("Nack", payload) from None
 
@@ -5534,7 +5567,7 @@ LAYOUTS = Layouts(
         "Nack": Layout(
             Nack,
             {"number": "u64", "confirmed": "list<u64>", "leases": "list<LeaseRef>", "failed": "bool"},
-            {1: ("delay_ms", "i64")},
+            {1: ("delay_ms", "i64"), 2: ("reject_reason", "string")},
             True,
         ),
         "NackResponse": Layout(NackResponse, {"results": "list<ElementResult>"}, {}, True),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_calls import AckCall, NackCall, SettleCall, TouchCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState, elapsed
+from telesto.client.errors import MessageRejectedError
 from telesto.client.io.driver import Driver
 from telesto.client.models import Duration, LeaseId, Message
 from telesto.client.showing import shown
@@ -91,6 +92,18 @@ class LeasedMessage:
         """
         self._settle(NackCall(self.state.queue_id, [self.lease], failed, delay))
 
+    def reject(self, reason: str) -> None:
+        """Sends the message to the dead letters at once: nobody can process it.
+
+        Args:
+            reason: why, for people; the dead letter tells it behind ``rejected:``. Beyond 1,000 characters it
+                is cut.
+
+        Raises LeaseLostError when it is no longer this consumer's.
+        """
+        reason = arguments.check_reason(reason)
+        self._settle(NackCall(self.state.queue_id, [self.lease], True, reject_reason=reason))
+
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
@@ -118,10 +131,10 @@ class LeasedMessage:
         self._driver.begin(self.state, self.message, self._given_at)
         return self.can_be_begun()
 
-    def give_back(self, *, failed: bool = False) -> None:
-        """Gives the message back to its queue without waiting for the answer."""
+    def give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
+        """Gives the message back to its queue, or rejects it, without waiting for the answer."""
         self._answered = True
-        call = NackCall(self.state.queue_id, [self.lease], failed)
+        call = NackCall(self.state.queue_id, [self.lease], failed, reject_reason=reject_reason)
         self._driver.tell(self._driver.session.settle_soon, self.state, call)
 
     def _settle(self, call: SettleCall) -> None:
@@ -137,6 +150,9 @@ class LeasedMessage:
         if self._answered:
             return
         session = self._driver.session
+        if isinstance(error, MessageRejectedError):
+            self.give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
+            return
         if error is not None:
             self.give_back(failed=self._driver.is_failure(error))
             return

@@ -129,17 +129,30 @@ class NackCall(SettleCall, request=packets.Nack):
     """Gives messages back."""
 
     def __init__(
-        self, queue_id: int, leases: Iterable[LeaseId], failed: bool, delay: Duration | None = None
+        self,
+        queue_id: int,
+        leases: Iterable[LeaseId],
+        failed: bool,
+        delay: Duration | None = None,
+        reject_reason: str | None = None,
     ) -> None:
         self.queue_id = queue_id
         self.leases = list(leases)
         self.failed = failed
         arguments.check_flag("failed", failed)
         self.delay_ms = None if delay is None else arguments.check_delay_ms("delay", delay)
+        self.reject_reason = reject_reason
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        packet = packets.Nack(number, confirmed, self.refs(), self.failed, delay_ms=self.delay_ms)
+        packet = packets.Nack(
+            number,
+            confirmed,
+            self.refs(),
+            self.failed,
+            delay_ms=self.delay_ms,
+            reject_reason=self.reject_reason,
+        )
         return packet.encode(packet_id)
 
 

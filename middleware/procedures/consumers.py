@@ -114,6 +114,7 @@ class NackHandler:
             failed=packet.failed,
             delay_ms=packet.delay_ms,
             begun_ids=self._consumers.begun_ids(own_leases(request)),
+            reject_reason=packet.reject_reason,
         )
         return _nack_reply(request, await call(*nack))
 
@@ -126,7 +127,8 @@ def _nack_reply(request: Request, rows: list[Row]) -> Reply:
         NackResponse(lease_results(leases, row["errors"])),
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         settled=own_leases(request),
-        failed=failed if request.packet.failed else [],
+        # What cannot be processed by anybody says nothing of this consumer.
+        failed=failed if request.packet.failed and request.packet.reject_reason is None else [],
         lost=[
             LeaseRef(*ref)
             for ref in zip(

@@ -192,6 +192,9 @@ class BlockedLeased:
     def acked_in_database(self) -> None:
         self._thread.run(self._leased.acked_in_database())
 
+    def reject(self, reason: str) -> None:
+        self._thread.run(self._leased.reject(reason))
+
     def nack(self, **options: Any) -> None:
         self._thread.run(self._leased.nack(**options))
 

@@ -19,6 +19,8 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
                                       -- a failed attempt as their queue's backoff says, else not at all
     begun_ids bigint[],               -- which of them, and of those that come back with them, the application was
                                       -- given; one that failed was
+    reject_reason text,               -- why those that failed cannot be processed at all: they are dead at once; else
+                                      -- NULL
     OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
                                       -- SESSION_FENCED or NUMBER_REPEATED
     OUT errors smallint[],            -- per message: NULL or LEASE_LOST
@@ -47,7 +49,8 @@ BEGIN
     SELECT back.queue_ids, back.receiver_ids, back.follower_consumers, back.follower_leases, back.follower_ids
     INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
     FROM telesto.return_leases(queues, array_remove(lease_rows, NULL), failed, begun_ids, 'failed',
-                               CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END) AS back;
+                               CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END,
+                               'rejected: ' || reject_reason) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
         VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, :NACK, message_ids,

@@ -1,7 +1,7 @@
 -- Procedure:  return_leases
 -- Purpose:    Puts leased messages back to their place, under their ids. One that the application was given, or may have
 --             been, is marked redelivered; one that only waited at its consumer comes back as if it had never been given.
---             One that has failed as often as its queue allows goes to the dead letters. They are exempt from the queue's bound;
+--             One that has failed as often as its queue allows, or is rejected, goes to the dead letters. They are exempt from the queue's bound;
 --             what belongs to a queue that is gone is dropped. With a message of a partition come back those leased
 --             after it, uncounted. The history keeps that a consumer had them. A message that failed is noted with the
 --             consumer that it failed with, and how long it is kept for others; one of a partition after each third failure
@@ -20,6 +20,7 @@ CREATE OR REPLACE FUNCTION telesto.return_leases(
                                       -- no application was given them, so the history does not keep it
     delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL for as
                                       -- long as their queue's backoff says
+    rejected text DEFAULT NULL,       -- what failed is dead at once, for this reason
     OUT queue_ids bigint[],           -- per message that can be read again: its queue
     OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
     OUT follower_consumers bigint[],  -- per message that came back with another: the consumer that had it
@@ -106,7 +107,8 @@ BEGIN
     ), judged AS (
         SELECT numbered.*,
                CASE WHEN state_rows[numbered.place] IS NULL THEN 'deleted'
-                    WHEN numbered.failed AND numbered.attempt >= attempts_max[numbered.place] THEN 'dead'
+                    WHEN numbered.failed AND (numbered.attempt >= attempts_max[numbered.place]
+                                              OR return_leases.rejected IS NOT NULL) THEN 'dead'
                     ELSE 'returned' END AS ending,
                CASE WHEN numbered.follows THEN 0
                     ELSE coalesce(return_leases.delay_ms,
@@ -138,7 +140,8 @@ BEGIN
                judged.handed_over_at, moment, telesto.history_day(days, today, judged.history),
                judged.ending::telesto.ending, judged.put_through, judged.handed_over_through, judged.attempt,
                judged.priority, judged.redelivered,
-               CASE WHEN judged.failed THEN return_leases.reason ELSE 'given back' END,
+               CASE WHEN judged.failed THEN coalesce(return_leases.rejected, return_leases.reason)
+                    ELSE 'given back' END,
                CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END,
                CASE WHEN judged.ending <> 'returned' THEN judged.headers END
         FROM judged
@@ -151,7 +154,7 @@ BEGIN
                                           origin)
         SELECT judged.queue_id, judged.message_id, judged.receiver_id, judged.sender_id, judged.context,
                judged.client_id, 0, judged.lease_id, judged.time_of_arrival, judged.handed_over_at, judged.attempt,
-               judged.priority, true, return_leases.reason, judged.body, judged.headers, judged.partition_key,
+               judged.priority, true, coalesce(return_leases.rejected, return_leases.reason), judged.body, judged.headers, judged.partition_key,
                judged.history,
                judged.put_through, judged.handed_over_through, judged.origin
         FROM judged

@@ -18,6 +18,7 @@ from telesto.client import (
     ConsumerInactiveError,
     InvalidParameterError,
     LeaseLostError,
+    MessageRejectedError,
     MessageState,
     NewMessage,
     PutResult,
@@ -310,6 +311,28 @@ def test_dead_letters_go_on_to_a_dead_letter_queue(client: Any) -> None:
         client.queue(queue_id).update(dead_letter_queue=failures + 99)
     with pytest.raises(InvalidParameterError, match="dead letter"):
         client.queue(queue_id).update(dead_letter_queue=queue_id)
+
+
+def test_rejected_messages_are_dead_letters_at_once(client: Any, queue_id: int) -> None:
+    client.queue(queue_id).update(fail_limit=1)
+    put_numbers(client, queue_id, 4)
+    with client.queue(queue_id).consume() as consumer:
+        first, second, third, last = take(consumer, 4)
+        first.reject("it is \0 too\ud800 old")
+        with pytest.raises(MessageRejectedError), second:
+            raise MessageRejectedError("x" * 1_001)
+        third.reject("")
+        with pytest.raises(TypeError, match="reason"):
+            last.reject(7)
+        with last:
+            pass
+        wait_until(lambda: len(list(client.queue(queue_id).dead_letters())) == 3)
+    letters = list(client.queue(queue_id).dead_letters())
+    assert [(letter.message.body, letter.reason) for letter in letters] == [
+        (b"0", "rejected: it is \\0 too? old"),
+        (b"1", f"rejected: {'x' * 999}…"),
+        (b"2", "rejected: no reason"),
+    ]
 
 
 def test_dead_letters(client: Any, queue_id: int) -> None:

@@ -212,6 +212,20 @@ def test_a_message_that_failed_too_often_is_dead(
     assert (letter["attempt"], letter["reason"]) == (2, "failed")
 
 
+def test_a_rejected_message_is_dead_at_once_with_what_its_consumer_says(
+    calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
+) -> None:
+    put_numbered(calls, client, queue, 2)
+    first, second = consuming.claim(consumer, count=2).leases
+    assert consuming.nack(client, first, reject_reason="no such task") == [None]
+    assert consuming.nack(client, second) == [None]
+    (again,) = consuming.claim(consumer, count=2).leases
+    assert again.message_id == second.message_id
+    (letter,) = calls.query("SELECT * FROM telesto.dead_letters")
+    assert (letter["message_id"], letter["attempt"]) == (first.message_id, 1)
+    assert letter["reason"] == "rejected: no such task"
+
+
 def test_a_touch_during_an_ack_does_not_lose_it(
     calls: Calls, consuming: Consuming, client: Client, queue: int, consumer: Consumer
 ) -> None:
