@@ -14,7 +14,7 @@ import telesto
 import telesto.client
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("telesto", "protocol", "client", "middleware", "db", "cli", "benchmarks", "testing")
+PARTS = ("telesto", "protocol", "client", "middleware", "db", "cli", "benchmarks", "tasks", "testing")
 DATA = {".sql", ".toml", ".mako", ".typed", ".json"}
 
 

@@ -1,0 +1,353 @@
+"""Runs tasks for the messages of their queues."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AsyncExitStack, suppress
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from telesto.client import (
+    AsyncQueue,
+    AsyncTelestoClient,
+    ClientClosedError,
+    DeadlineExceededError,
+    Duration,
+    ErrorClass,
+    Message,
+    MessageRejectedError,
+    NotConnectedError,
+    TelestoError,
+)
+from telesto.tasks.app import MESSAGE, App, Task, put_arguments
+from telesto.tasks.periodic import GRACE, Periodic
+
+ACK = "SELECT telesto.ack(%s, %s, %s)"
+_log = logging.getLogger("telesto.tasks")
+#: The pause after an attempt to connect, or to put a tick, that failed, in seconds.
+_AGAIN_S = 1.0
+#: The longest sleep between two looks at the clock, which may be set, in seconds.
+_LOOK_S = 30.0
+
+#: Is told of a message: its task, how it ended (done, failed, rejected, cancelled), after how many seconds.
+Observer = Callable[[str, str, float], None]
+
+
+class TaskTimeoutError(Exception):
+    """A plain function ran longer than its ``timeout``; its thread cannot be ended, so its process is."""
+
+
+class Worker:
+    """Runs the tasks of an application, until it is stopped.
+
+    Attributes:
+        app: the application.
+        queues: the names of the queues that it works on.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        concurrency: int = 8,
+        queues: Collection[str] | None = None,
+        drain: Duration = 20.0,
+        update_queues: bool = False,
+        observer: Observer = lambda task, outcome, seconds: None,
+    ) -> None:
+        """Makes a worker.
+
+        Args:
+            app: the application.
+            concurrency: how many messages of each queue are worked on at a time, coroutines in the event loop
+                and plain functions each in a thread.
+            queues: only these queues of its tasks.
+            drain: how long tasks under way may take when it ends, in seconds.
+            update_queues: change settings of queues that differ from what tasks ask for; else that is an
+                error.
+            observer: is told of each message, in the event loop.
+
+        Raises ValueError when no task has one of the queues.
+        """
+        known = {task.queue for task in app.tasks.values()}
+        self.app = app
+        self.queues = sorted(known if queues is None else queues)
+        if unknown := [queue for queue in self.queues if queue not in known]:
+            raise ValueError(f"no task has the queue {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        if not self.queues:
+            raise ValueError("the application has no tasks")
+        self._concurrency = concurrency
+        self._drain = drain
+        self._update = update_queues
+        self._observer = observer
+        self._client: AsyncTelestoClient | None = None
+        self._stopping = asyncio.Event()
+        self._closing: list[asyncio.Task[None]] = []
+        self._overdue: TaskTimeoutError | None = None
+        self._pools: dict[bool, Any] = {}
+
+    async def run(self, *, stop_signals: Iterable[signal.Signals] = ()) -> None:
+        """Works until ``stop`` or one of the signals; a second signal cancels what is under way.
+
+        It waits for a service that is away, and says so in the log. Raises QueueSettingsDifferError when a
+        queue has other settings than tasks ask for, TaskTimeoutError when a function runs for too long: then
+        its thread runs on until the process ends, so end it at once.
+        """
+        loop = asyncio.get_running_loop()
+        signals = list(stop_signals)
+        for number in signals:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            async with AsyncExitStack() as stack:
+                await self._open_pools(stack)
+                self._client = client = await stack.enter_async_context(AsyncTelestoClient(self.app.url))
+                await self._work(client)
+            await asyncio.gather(*self._closing)
+        except ClientClosedError:
+            if not self._stopping.is_set():
+                raise
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+        if self._overdue is not None:
+            raise self._overdue
+
+    def stop(self, drain: Duration | None = None) -> None:
+        """Begins nothing more and ends when what is under way has ended, within ``drain`` seconds.
+
+        Again with ``drain``, it shortens the time.
+        """
+        self._stopping.set()
+        if self._client is not None:
+            closing = self._client.close(drain=self._drain if drain is None else drain)
+            self._closing.append(asyncio.create_task(closing))
+
+    def _signalled(self) -> None:
+        self.stop(0 if self._stopping.is_set() else None)
+
+    async def _work(self, client: AsyncTelestoClient) -> None:
+        await self._connect(client)
+        if self._stopping.is_set():
+            return
+        handles = {
+            name: await client.declare_queue(name, update=self._update, **self.app.settings.get(name, {}))
+            for name in self.queues
+        }
+        ticking = [
+            asyncio.create_task(self._tick(periodic, handles[periodic.queue]))
+            for periodic in self.app.periodic_tasks
+            if periodic.queue in handles
+        ]
+        consuming = [asyncio.create_task(self._consume(handle)) for handle in handles.values()]
+        _log.info("working on %s", ", ".join(self.queues))
+        try:
+            await asyncio.gather(*consuming)
+        finally:
+            for task in ticking:
+                task.cancel()
+            if not self._stopping.is_set():  # one has failed: the others have time to end
+                await client.close()
+            await asyncio.gather(*consuming, *ticking, return_exceptions=True)
+
+    async def _connect(self, client: AsyncTelestoClient) -> None:
+        """Connects, however long that takes."""
+        told = False
+        while not self._stopping.is_set():
+            try:
+                await client.connect()
+            except (NotConnectedError, DeadlineExceededError) as error:
+                if isinstance(error, ClientClosedError) or error.error_class is not ErrorClass.RETRYABLE:
+                    raise
+                if not told:
+                    _log.warning("the service is away, waiting for it: %s", error.details)
+                told = True
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _AGAIN_S)
+            else:
+                return
+
+    async def _consume(self, queue: AsyncQueue) -> None:
+        in_database = any(t.transaction for t in self.app.tasks.values() if t.queue == queue.name)
+        await queue.run_consumer(
+            self._handle,
+            concurrency=self._concurrency,
+            ack_in_database=in_database,
+            on_error=_log_failure,
+            drain=self._drain,
+        )
+
+    # ------------------------------------------------------------------ one message
+
+    async def _handle(self, message: Message) -> None:
+        begun = time.monotonic()
+        name, outcome = "unknown", "failed"
+        MESSAGE.set(message)
+        try:
+            task, arguments = self.app.read(message)
+            name = task.name
+            try:
+                for hook in self.app.before_hooks:
+                    await _awaited(hook(task, message))
+                await self._call(task, message, arguments)
+            except BaseException as error:
+                if not isinstance(error, asyncio.CancelledError):
+                    await self._hooks_after(
+                        [partial(hook, task, message, error) for hook in self.app.failed_hooks]
+                    )
+                if isinstance(error, (Exception, asyncio.CancelledError)):
+                    raise
+                # Such as SystemExit, which would end the event loop and all other tasks.
+                raise RuntimeError(f"the task raised {type(error).__name__}") from error
+            outcome = "done"
+            await self._hooks_after([partial(hook, task, message) for hook in self.app.after_hooks])
+        except MessageRejectedError:
+            outcome = "rejected"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._observer(name, outcome, time.monotonic() - begun)
+
+    async def _hooks_after(self, hooks: list[Callable[[], Any]]) -> None:
+        """Calls hooks that cannot change the outcome any more."""
+        for hook in hooks:
+            try:
+                await _awaited(hook())
+            except Exception:  # noqa: BLE001 - the task is done, or has failed, whatever it is
+                _log.exception("a hook failed on message %s", MESSAGE.get().message_id)
+
+    async def _call(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
+        process = os.getpid()
+        if not inspect.iscoroutinefunction(task.function):
+            await self._call_in_thread(task, partial(self._call_plain, task, message, arguments))
+            return
+        try:
+            async with asyncio.timeout(task.timeout):
+                if not task.transaction:
+                    await task.function(**arguments)
+                    return
+                async with self._pools[True].connection() as connection, connection.transaction():
+                    await connection.execute(ACK, message.lease)
+                    await task.function(connection, **arguments)
+        finally:
+            _end_fork(process)
+
+    def _call_plain(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
+        process = os.getpid()
+        try:
+            if not task.transaction:
+                task.function(**arguments)
+                return
+            with self._pools[False].connection() as connection, connection.transaction():
+                connection.execute(ACK, message.lease)
+                task.function(connection, **arguments)
+        finally:
+            _end_fork(process)
+
+    async def _call_in_thread(self, task: Task[..., Any], call: Callable[[], None]) -> None:
+        """Calls a function in a thread, which does not keep the process from ending."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def end(error: BaseException | None) -> None:
+            if ended.done():
+                return
+            if error is None:
+                ended.set_result(None)
+            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+                ended.set_exception(error)
+            else:
+                failure = RuntimeError(f"the task raised {type(error).__name__}")
+                failure.__cause__ = error
+                ended.set_exception(failure)
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                call()
+            except BaseException as raised:  # noqa: BLE001 - the message is told
+                error = raised
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(end, error)
+
+        threading.Thread(
+            target=copy_context().run, args=(run,), name=f"task {task.name}", daemon=True
+        ).start()
+        done, _ = await asyncio.wait([ended], timeout=task.timeout)
+        if not done:
+            _log.error("task %s runs longer than %s s: this process ends", task.name, task.timeout)
+            self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout} s")
+            self.stop()
+        await ended
+
+    # ------------------------------------------------------------------ what is around
+
+    async def _tick(self, periodic: Periodic, queue: AsyncQueue) -> None:
+        """Puts a periodic task at its times; workers beside this one do the same, with the same keys."""
+        window = (await queue.settings()).dedup_window
+        grace = timedelta(seconds=min(GRACE, window / 2))  # beyond its window a key would not hold
+        done = datetime.now(UTC) - grace
+        while True:
+            now = datetime.now(UTC)
+            tick = periodic.schedule.latest(max(done, now - grace), now)
+            if tick is None:
+                wait = (periodic.schedule.next(now) - now).total_seconds()
+                await asyncio.sleep(min(wait, _LOOK_S))
+                continue
+            try:
+                await queue.put(**put_arguments(periodic.message_at(tick)))
+            except ClientClosedError:
+                return
+            except TelestoError:
+                _log.exception("the tick %s of task %s was not put", tick.isoformat(), periodic.task)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                done = tick
+
+    async def _open_pools(self, stack: AsyncExitStack) -> None:
+        """Opens connections to the database for tasks that run in a transaction."""
+        tasks = [task for task in self.app.tasks.values() if task.transaction and task.queue in self.queues]
+        for is_coroutine in {inspect.iscoroutinefunction(task.function) for task in tasks}:
+            import psycopg_pool
+
+            assert self.app.database is not None
+            most = self._concurrency * len(self.queues)
+            if is_coroutine:
+                pool = psycopg_pool.AsyncConnectionPool(
+                    self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
+                )
+                self._pools[True] = await stack.enter_async_context(pool)
+            else:
+                plain = psycopg_pool.ConnectionPool(
+                    self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
+                )
+                self._pools[False] = stack.enter_context(plain)
+
+
+async def _awaited(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result
+
+
+def _end_fork(process: int) -> None:
+    """Ends a process that the task has forked and that came back: it must not go on as a worker."""
+    if os.getpid() != process:
+        os._exit(0)
+
+
+def _log_failure(message: Message, error: BaseException) -> None:
+    if isinstance(error, MessageRejectedError):
+        _log.error("message %s is rejected: %s", message.message_id, error)
+    else:
+        name = message.headers.get("task")
+        _log.error("task %s failed on message %s", name, message.message_id, exc_info=error)

@@ -1,0 +1,416 @@
+"""Tasks are declared, put and run."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from task_workers import PATIENCE_S, until, working
+from telesto.client import (
+    Message,
+    MessageRejectedError,
+    NewMessage,
+    QueueSettingsDifferError,
+    TelestoClient,
+)
+from telesto.tasks import App, TaskTimeoutError, Worker, current_message
+
+
+class Order(BaseModel):
+    number: int
+    placed: datetime
+
+
+@dataclass
+class Place:
+    city: str
+
+
+async def test_functions_and_coroutines_run_with_their_arguments(
+    app: App, queue: str, client: TelestoClient
+) -> None:
+    ran: list[Any] = []
+
+    @app.task(queue=queue)
+    def plain(number: int, *, text: str = "x") -> None:
+        ran.append((number, text, current_message().headers["task"], threading.current_thread().name))
+
+    @app.task(queue=queue, name="other")
+    async def coroutine(order: Order, place: Place | None = None) -> None:
+        ran.append((order, place, current_message().headers["tenant"]))
+
+    order = Order(number=7, placed=datetime(2026, 1, 1, tzinfo=UTC))
+    async with working(app):
+        await plain.put_async(1)
+        await coroutine.options(headers={"tenant": "north"}).put_async(order, place=Place("Ulm"))
+        await until(lambda: len(ran) == 2)
+        # What was under way when the worker ends is acknowledged.
+    assert sorted(ran, key=len) == [(order, Place("Ulm"), "north"), (1, "x", "plain", "task plain")]
+    assert client.queue(queue).statistics().depth == 0
+    assert list(client.queue(queue).dead_letters()) == []
+
+
+def test_a_call_calls_the_function_itself(app: App, queue: str) -> None:
+    @app.task(queue=queue)
+    def add(one: int, two: int = 2) -> int:
+        return one + two
+
+    assert add(1) == 3
+    with pytest.raises(LookupError):
+        current_message()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        ((), {}, "missing a required argument: 'number'"),
+        ((1, 2, 3), {}, "too many"),
+        ((1,), {"other": 1}, "other"),
+        (("1",), {}, "number does not fit"),
+        ((True,), {}, "number does not fit"),
+        ((1,), {"whatever": object()}, "whatever does not fit"),
+    ],
+)
+@pytest.mark.parametrize("has_pydantic", [True, False])
+def test_what_does_not_fit_is_not_put(
+    app: App,
+    queue: str,
+    args: Any,
+    kwargs: Any,
+    said: str,
+    has_pydantic: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not has_pydantic:
+        monkeypatch.setitem(sys.modules, "pydantic", None)
+
+    @app.task(queue=queue)
+    def task(number: int, whatever: Any = None) -> None: ...
+
+    with pytest.raises(TypeError, match=said):
+        task.put(*args, **kwargs)
+
+
+def test_without_pydantic_arguments_are_what_json_has(
+    app: App, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+
+    @app.task(queue=queue)
+    def task(one: int | None, two: list[int], three: float, four) -> None: ...  # type: ignore[no-untyped-def]
+
+    assert task.message(None, [1], 2, {"a": 1}).body == {
+        "one": None,
+        "two": [1],
+        "three": 2,
+        "four": {"a": 1},
+    }
+    with pytest.raises(TypeError, match="install pydantic"):
+
+        @app.task(queue=queue)
+        def when(moment: datetime) -> None: ...
+
+
+def _declare(app: App, queue: str, **options: Any) -> None:
+    @app.task(**{"queue": queue, "name": "again", **options})
+    def task(number: int, other: list[int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": "known"}, "two tasks 'known'"),
+        ({"dedup_key": "nothing"}, "'nothing', which is none"),
+        ({"max_attempts": 7}, "another task wants max_attempts=3"),
+        ({"transaction": True}, "all tasks have a transaction, or none"),
+    ],
+)
+def test_contradictions_are_refused(app: App, queue: str, options: Any, said: str) -> None:
+    _declare(app, queue, name="known", max_attempts=3)
+    with pytest.raises(ValueError, match=said):
+        _declare(app, queue, **options)
+    assert list(app.tasks) == ["known"]
+
+
+def test_functions_that_cannot_be_tasks_are_refused(app: App, queue: str, url: str) -> None:
+    def star(*numbers: int) -> None: ...
+
+    def generator() -> Any:
+        yield 1
+
+    for function in (star, generator):
+        with pytest.raises(TypeError):
+            app.task(queue=queue)(function)
+    with pytest.raises(ValueError, match="needs App"):
+        App(url).task(queue=queue, transaction=True)(print)
+    with pytest.raises(ValueError, match="has no tasks"):
+        Worker(app)
+    _declare(app, queue, dedup_key="other")
+    with pytest.raises(ValueError, match="no task has the queue 'x'"):
+        Worker(app, queues=["x"])
+    with pytest.raises(TypeError, match="other is a key"):
+        app.tasks["again"].put(1, [2])
+
+
+async def test_messages_that_no_task_can_take_are_rejected(
+    app: App, queue: str, client: TelestoClient, letters: Callable[[], list[str]]
+) -> None:
+    @app.task(queue=queue, max_attempts=1_000)
+    def known(number: int) -> None: ...
+
+    handle = client.declare_queue(queue, max_attempts=1_000)
+    handle.put_many(
+        [
+            NewMessage({"number": 1}, headers={"task": "forgotten"}),
+            NewMessage({"number": 1}),
+            NewMessage({"number": "x"}, headers={"task": "known"}),
+            NewMessage({"numbers": 1}, headers={"task": "known"}),
+            NewMessage([1], headers={"task": "known"}),
+            NewMessage(b"\xff", headers={"task": "known"}),
+        ]
+    )
+    told: list[Any] = []
+    async with working(app, concurrency=1, observer=lambda *what: told.append(what[:2])):
+        await until(lambda: len(letters()) == 6)
+    starts = [
+        "there is no task 'forgotten'",
+        "the message has no header 'task'",
+        "the arguments do not fit task 'known': number: ",
+        "the arguments do not fit task 'known': missing a required argument: 'number'",
+        "the arguments do not fit task 'known': the body is no JSON object",
+        "the arguments do not fit task 'known': the body of message",
+    ]
+    for reason, start in zip(letters(), starts, strict=True):
+        assert reason.startswith(f"rejected: {start}")
+    assert told == [("unknown", "rejected")] * 6
+
+
+async def test_a_failure_comes_again_up_to_max_attempts(
+    app: App, queue: str, letters: Callable[[], list[str]]
+) -> None:
+    attempts: list[int] = []
+
+    @app.task(queue=queue, max_attempts=3, backoff=0)
+    def failing() -> None:
+        attempts.append(current_message().attempt)
+        raise ValueError("no")
+
+    failing.put()
+    told: list[Any] = []
+    async with working(app, observer=lambda *what: told.append(what[:2])):
+        await until(letters)
+    assert letters() == ["failed"]
+    assert attempts == [1, 2, 3]
+    assert told == [("failing", "failed")] * 3
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+async def test_what_would_end_the_process_is_a_failure(
+    app: App, queue: str, letters: Callable[[], list[str]], is_coroutine: bool, raised: Any
+) -> None:
+    done: list[int] = []
+
+    def act(kind: str) -> None:
+        if kind == "bad":
+            raise raised
+        done.append(1)
+
+    async def coroutine(kind: str) -> None:
+        act(kind)
+
+    task = app.task(queue=queue, name="task", max_attempts=1)(coroutine if is_coroutine else act)
+    task.put(kind="bad")
+    task.put(kind="good")
+    async with working(app, concurrency=1):
+        await until(lambda: letters() and done)
+    assert letters() == ["failed"]
+
+
+async def test_a_coroutine_that_takes_too_long_is_cancelled_and_fails(
+    app: App, queue: str, letters: Callable[[], list[str]]
+) -> None:
+    ended: list[str] = []
+
+    @app.task(queue=queue, timeout=timedelta(seconds=0.05), max_attempts=1)
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    slow.put()
+    async with working(app):
+        await until(letters)
+    assert (letters(), ended) == (["failed"], ["cancelled"])
+
+
+async def test_a_function_that_takes_too_long_ends_its_worker(
+    app: App, queue: str, client: TelestoClient
+) -> None:
+    release, others = threading.Event(), []
+
+    @app.task(queue=queue, timeout=0.05)
+    def hanging() -> None:
+        release.wait(PATIENCE_S)
+
+    @app.task(queue=queue)
+    async def other() -> None:
+        others.append(1)
+
+    hanging.put()
+    worker = Worker(app, drain=0.1)
+    with pytest.raises(TaskTimeoutError, match=r"'hanging' runs longer than 0\.05 s"):
+        await asyncio.wait_for(worker.run(), PATIENCE_S)
+    # It comes again, and begins nothing more until then.
+    other.put()
+    assert others == []
+    assert client.queue(queue).statistics().depth == 2
+    release.set()
+
+
+async def test_hooks_see_what_becomes_of_a_task(
+    app: App, queue: str, letters: Callable[[], list[str]]
+) -> None:
+    seen: list[str] = []
+
+    @app.before
+    async def before(task: Any, message: Message) -> None:
+        seen.append(f"before {task.name}")
+        if task.name == "refused":
+            raise MessageRejectedError("not today")
+
+    @app.after
+    def after(task: Any, message: Message) -> None:
+        seen.append(f"after {task.name}")
+        raise ValueError("a hook that fails changes nothing")
+
+    @app.failed
+    def failed(task: Any, message: Message, error: BaseException) -> None:
+        seen.append(f"failed {task.name} {type(error).__name__}")
+        raise ValueError("neither does this")
+
+    @app.task(queue=queue, max_attempts=1)
+    def good() -> None: ...
+
+    @app.task(queue=queue)
+    def bad() -> None:
+        raise KeyError("price")
+
+    @app.task(queue=queue)
+    def refused() -> None: ...
+
+    for task in (good, bad, refused):
+        task.put()
+    async with working(app, concurrency=1):
+        await until(lambda: len(letters()) == 2)
+    assert letters() == ["failed", "rejected: not today"]
+    assert seen == [
+        "before good",
+        "after good",
+        "before bad",
+        "failed bad KeyError",
+        "before refused",
+        "failed refused MessageRejectedError",
+    ]
+
+
+async def test_keys_are_arguments(app: App, queue: str, client: TelestoClient) -> None:
+    ran: list[tuple[str, int]] = []
+
+    @app.task(queue=queue, dedup_key="number", partition_key="customer", dedup_window=60)
+    async def ordered(number: int, customer: str = "x") -> None:
+        await asyncio.sleep(0)
+        ran.append((customer, number))
+
+    @app.task(queue=queue, dedup_key="number")
+    def other(number: int) -> None: ...
+
+    first = ordered.put(1)
+    assert ordered.put(1) == first
+    assert other.put(1) != first
+    results = ordered.put_many(ordered.message(number, customer="y") for number in range(2, 20))
+    assert all(result.error is None for result in results)
+    assert client.queue(queue).statistics().keyed == 17
+    async with working(app):
+        await until(lambda: len(ran) == 19)
+    assert [number for customer, number in ran if customer == "y"] == list(range(2, 20))
+
+
+def test_options_say_when(app: App, queue: str, client: TelestoClient) -> None:
+    @app.task(queue=queue)
+    def task() -> None: ...
+
+    task.options(delay=3600).put()
+    task.options(at=datetime.now(UTC) + timedelta(hours=1), priority=9).put()
+    task.put()
+    statistics = client.queue(queue).statistics()
+    assert (statistics.depth, statistics.delayed) == (3, 2)
+
+
+async def test_settings_of_a_queue_that_differ_are_told_or_changed(
+    app: App, queue: str, client: TelestoClient
+) -> None:
+    @app.task(queue=queue, max_attempts=7)
+    def task() -> None: ...
+
+    handle = client.create_queue(queue)
+    with pytest.raises(QueueSettingsDifferError, match="max_attempts"):
+        await Worker(app).run()
+    async with working(app, update_queues=True):
+        await until(lambda: handle.settings().max_attempts == 7)
+
+
+async def test_a_deleted_queue_ends_the_worker(app: App, queue: str, client: TelestoClient) -> None:
+    began = threading.Event()
+
+    @app.task(queue=queue)
+    def task() -> None:
+        began.set()
+
+    task.put()
+    worker = Worker(app)
+    running = asyncio.create_task(worker.run())
+    await until(began.is_set)
+    client.queue(queue).delete()
+    with pytest.raises(Exception, match="queue"):
+        await asyncio.wait_for(running, PATIENCE_S)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_a_forked_process_does_not_go_on_as_a_worker(app: App, queue: str) -> None:
+    children: list[int] = []
+
+    @app.task(queue=queue)
+    def forking() -> None:
+        if child := os.fork():
+            children.append(child)
+
+    forking.put()
+    async with working(app):
+        await until(lambda: children)
+        assert (await asyncio.to_thread(os.waitpid, children[0], 0))[1] == 0
+
+
+async def test_what_does_not_end_in_time_goes_back(app: App, queue: str, client: TelestoClient) -> None:
+    begun = asyncio.Event()
+
+    @app.task(queue=queue)
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    endless.put()
+    told: list[Any] = []
+    async with working(app, drain=0, observer=lambda *what: told.append(what[:2])):
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    assert told == [("endless", "cancelled")]
+    assert client.queue(queue).statistics().depth == 1
