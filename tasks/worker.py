@@ -52,6 +52,7 @@ class Worker:
     Attributes:
         app: the application.
         queues: the names of the queues that it works on.
+        working: set once it consumes them.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Worker:
         self._observer = observer
         self._client: AsyncTelestoClient | None = None
         self._stopping = asyncio.Event()
+        self.working = asyncio.Event()
         self._closing: list[asyncio.Task[None]] = []
         self._overdue: TaskTimeoutError | None = None
         self._pools: dict[bool, Any] = {}
@@ -148,6 +150,7 @@ class Worker:
             if periodic.queue in handles
         ]
         consuming = [asyncio.create_task(self._consume(handle)) for handle in handles.values()]
+        self.working.set()
         _log.info("working on %s", ", ".join(self.queues))
         try:
             await asyncio.gather(*consuming)
@@ -288,7 +291,12 @@ class Worker:
             _log.error("task %s runs longer than %s s: this process ends", task.name, task.timeout)
             self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout} s")
             self.stop()
-        await ended
+        try:
+            await ended
+        except asyncio.CancelledError:
+            if done:
+                raise
+            raise TaskTimeoutError(f"it ran longer than {task.timeout} s") from None  # which counts
 
     # ------------------------------------------------------------------ what is around
 

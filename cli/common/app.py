@@ -28,6 +28,7 @@ COMMANDS = {
     "get": "messages.get",
     "consume": "messages.consume",
     "browse": "messages.browse",
+    "worker": "worker.worker",
     "topic": "messages.topic",
     "dead": "admin.dead",
     "message": "messages.message",
