@@ -94,7 +94,8 @@ def test_blocks_of_the_page(page: Path, service: dict[str, Any], database_url: s
         timeout=4 * TIMEOUT_S,
         check=False,
     )
-    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
 
 
 def _free_port() -> int:
