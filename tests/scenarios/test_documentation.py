@@ -90,6 +90,7 @@ def test_blocks_of_the_page(page: Path, service: dict[str, Any], database_url: s
             "TELESTO_STATE_DIR": str(tmp_path / "states"),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "COLUMNS": "200",
+            "PYTHONUNBUFFERED": "",  # so that a line is written as a whole
         },
         timeout=4 * TIMEOUT_S,
         check=False,

@@ -65,7 +65,6 @@ def python() -> str:
 def errors() -> str:
     """Every error: those of the service by their codes, then those that only the library raises."""
     from telesto import client
-    from telesto.client import errors as client_errors
 
     spec = tomllib.loads((ROOT / "protocol" / "spec" / "telesto.toml").read_text(encoding="utf-8"))
     lines = ["## From the service\n", *_heads("code", "SQLSTATE", "exception", "class", "meaning")]
@@ -73,11 +72,20 @@ def errors() -> str:
         names = f"| `{error['name']}` | TL{error['code']:03} | `{error['exception']}` | {error['class']} "
         lines.append(f"{names}| {_cell(error['doc'])} |")
     lines += ["\n## From the Python library\n", *_heads("exception", "a kind of", "class", "meaning")]
-    for name, kind in inspect.getmembers(client_errors, inspect.isclass):
-        if issubclass(kind, client.TelestoError) and kind.__module__ == client_errors.__name__:
+    known = {error["exception"] for error in spec["error"]} | {
+        "FatalError",
+        "InDoubtError",
+        "RejectedError",
+        "RetryableError",
+        "TelestoError",
+    }
+    for name in sorted(set(client.__all__) - known):
+        kind = getattr(client, name)
+        if inspect.isclass(kind) and issubclass(kind, Exception):
             doc = (inspect.getdoc(kind) or "").partition("\nAttributes:")[0].replace("``", "`")
             parents = ", ".join(f"`{parent.__name__}`" for parent in kind.__bases__)
-            own = "as it says" if kind.error_class is None else kind.error_class.name
+            error_class = getattr(kind, "error_class", None)
+            own = "" if error_class is None else error_class.name
             lines.append(f"| `{name}` | {parents} | {own} | {_cell(doc)} |")
     return "\n".join(lines) + "\n"
 
