@@ -193,7 +193,7 @@ def test_a_function_that_hangs_costs_its_process_and_dies_alone(shop: Shop) -> N
 def test_new_code_takes_over_while_the_old_one_ends(shop: Shop) -> None:
     shop.put("wait", file="go")
     with shop.worker("--processes", "2") as process:
-        wait_until(shop.has("one", "wait"))
+        wait_until(lambda: shop.has("one", "wait")() and "2 processes at work" in shop.log())
         shop.change('"one"', '"two"')
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: shop.log().count("2 processes at work") == 2)
