@@ -47,9 +47,12 @@ _STORES = (
     "staged_messages",
 )
 #: Their rows, and the pieces in which PostgreSQL keeps long bodies. Dead rows count until they have been
-#: vacuumed: before that their space cannot be used again.
+#: vacuumed: before that their space cannot be used again. A PostgreSQL that crashed has lost its statistics,
+#: and counts no rows of a table until that is vacuumed: then the answer is NULL.
 ROWS = """
-SELECT coalesce(sum(counts.n_live_tup + counts.n_dead_tup), 0)::bigint
+SELECT CASE WHEN sum(counts.n_live_tup + counts.n_dead_tup) > 0
+                 OR bool_and(coalesce(counts.last_vacuum, counts.last_autovacuum) IS NOT NULL)
+            THEN sum(counts.n_live_tup + counts.n_dead_tup) END::bigint
 FROM pg_class AS stored
 JOIN pg_stat_all_tables AS counts ON counts.relid IN (stored.oid, stored.reltoastrelid)
 WHERE stored.relnamespace = 'telesto'::regnamespace AND stored.relname = ANY ($1)
@@ -185,10 +188,10 @@ class Disk:
 
     async def _is_drained(self) -> bool:
         rows = await self._count()
-        if not rows or not self._rows:
-            # A server that was restarted has forgotten them.
-            self._rows = rows
+        if rows is None:
             return False
+        # PostgreSQL counts what was stored up to some seconds late.
+        self._rows = max(self._rows or 0, rows)
         part, whole = _DRAINED
         return rows * whole <= self._rows * part
 
