@@ -55,6 +55,31 @@ def browse_messages(
     return _TEXTS["browse_messages"], client_id, from_queue, after_message_id, max_rows, max_bytes
 
 
+def cancel_message_numbered(
+    *,
+    client_id: int | None,
+    session: int | None,
+    number: int | None,
+    confirm_sessions: Sequence[int | None] | None,
+    confirm_numbers: Sequence[int | None] | None,
+    queue_id: int | None,
+    message_id: int | None,
+    max_probes: int | None,
+) -> Statement:
+    """Removes a message that waits in a queue, ready, delayed or in a partition."""
+    return (
+        _TEXTS["cancel_message_numbered"],
+        client_id,
+        session,
+        number,
+        confirm_sessions,
+        confirm_numbers,
+        queue_id,
+        message_id,
+        max_probes,
+    )
+
+
 def change_consumers(
     *,
     queue_ids: Sequence[int | None] | None,
@@ -904,6 +929,7 @@ _TEXTS = {
     for procedure in (
         ack_batch,
         browse_messages,
+        cancel_message_numbered,
         change_consumers,
         claim_batch,
         confirm_batch,

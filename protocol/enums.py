@@ -94,6 +94,9 @@ class MessageState(IntEnum):
     #: It went with its queue.
     DELETED = 13
 
+    #: It was cancelled before a client got it.
+    CANCELLED = 14
+
 
 class ErrorClass(IntEnum):
     """What holds after an error."""

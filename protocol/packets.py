@@ -49,6 +49,8 @@ __all__ = [
     "AckResponse",
     "Alive",
     "Begin",
+    "CancelMessage",
+    "CancelMessageResponse",
     "CancelRequest",
     "CancelRequestResponse",
     "ClientMode",
@@ -4870,6 +4872,39 @@ class PurgeQueueResponse(RarePacket):
 
 
 @dataclass(slots=True)
+class CancelMessage(RarePacket):
+    """Removes a message that waits in a queue, at once or for its time, for any receiver. One that a
+    client has, or had, is not touched.
+
+    Attributes:
+        number: The request's number in this session, one more than the last one's.
+        confirmed: Numbers of this session whose answers the application has taken.
+        queue_id: The queue.
+        message_id: The message.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x71
+
+    number: int
+    confirmed: list[int]
+    queue_id: int
+    message_id: int
+
+
+@dataclass(slots=True)
+class CancelMessageResponse(RarePacket):
+    """Whether it was cancelled.
+
+    Attributes:
+        cancelled: False if it does not wait there: a client has it, it is over, or it never was there.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x72
+
+    cancelled: bool
+
+
+@dataclass(slots=True)
 class GetQueueStatistics(RarePacket):
     """Counts what a queue holds, and tells what waits for what.
 
@@ -5578,6 +5613,13 @@ LAYOUTS = Layouts(
             PurgeQueue, {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64"}, {}, True
         ),
         "PurgeQueueResponse": Layout(PurgeQueueResponse, {"removed": "i64"}, {}, True),
+        "CancelMessage": Layout(
+            CancelMessage,
+            {"number": "u64", "confirmed": "list<u64>", "queue_id": "i64", "message_id": "i64"},
+            {},
+            True,
+        ),
+        "CancelMessageResponse": Layout(CancelMessageResponse, {"cancelled": "bool"}, {}, True),
         "GetQueueStatistics": Layout(GetQueueStatistics, {"queue_id": "i64"}, {}, True),
         "GetQueueStatisticsResponse": Layout(
             GetQueueStatisticsResponse,
@@ -5711,6 +5753,8 @@ PACKETS: dict[int, type[Packet]] = {
     0x5D: Begin,
     0x61: PurgeQueue,
     0x62: PurgeQueueResponse,
+    0x71: CancelMessage,
+    0x72: CancelMessageResponse,
     0x63: GetQueueStatistics,
     0x64: GetQueueStatisticsResponse,
     0x65: UpdateQueue,
@@ -6013,6 +6057,14 @@ REQUESTS: dict[int, RequestInfo] = {
     0x61: RequestInfo(
         packet=PurgeQueue,
         response=PurgeQueueResponse,
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
+        leads_to=None,
+        numbered=True,
+        mode=ClientMode.FULL,
+    ),
+    0x71: RequestInfo(
+        packet=CancelMessage,
+        response=CancelMessageResponse,
         allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=True,

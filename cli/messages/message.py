@@ -1,4 +1,4 @@
-"""`telesto message show`."""
+"""`telesto message show|cancel`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import typer
 
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
 from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError
 
 if TYPE_CHECKING:
     from telesto.client import MessageRecord
@@ -29,6 +31,7 @@ _STATES = {
     "EXPIRED": "expired",
     "DEAD": "became a dead letter",
     "DELETED": "deleted with its queue",
+    "CANCELLED": "cancelled",
 }
 """The name of each state on a terminal."""
 
@@ -99,7 +102,7 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
         "priority": record.priority,
     }
     if record.correlation_id is not None:
-        shown["correlation_id"] = record.correlation_id
+        shown["correlation id"] = record.correlation_id
     if record.client_id is not None and record.handed_over_at is not None:
         shown["handed over at"] = _time(record.handed_over_at)
         shown["handed over to"] = record.client_name
@@ -124,6 +127,25 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
     return shown
 
 
+def cancel(
+    message_id: MessageId,
+    queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue where it waits.")],
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+) -> None:
+    """Remove a message that waits in a queue, or for its time to come, so that nobody gets it."""
+    from telesto.cli.common.connection import connected, find_queue
+
+    with connected(url, client_name) as client:
+        cancelled = client.queue(find_queue(client, queue)).cancel(message_id)
+    if not cancelled:
+        raise CommandError(
+            f"message {message_id} does not wait in {queue}; telesto message show {message_id} tells",
+            ExitCode.REFUSED,
+        )
+    output.print_line(f"cancelled message {message_id} in {queue}")
+
+
 def _time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
@@ -134,5 +156,5 @@ def _through(middleware_id: int | None, address: str | None) -> str:
     return f"middleware {middleware_id}" if address is None else f"{address} (middleware {middleware_id})"
 
 
-HELP = "Show what happened to a message."
-SUBCOMMANDS = {"show": show}
+HELP = "Show what happened to a message; cancel it."
+SUBCOMMANDS = {"show": show, "cancel": cancel}

@@ -444,6 +444,20 @@ class Queue(QueueHandle):
         """Counts what the queue holds."""
         return self._with_id(lambda id_: self._driver.run(queue_calls.StatisticsCall(id_)))
 
+    def cancel(self, message_id: int) -> bool:
+        """Removes a message that waits in the queue, at once or for its time, so that nobody gets it.
+
+        Args:
+            message_id: what ``put`` returned.
+
+        Returns:
+            Whether it was cancelled. False when a client has it, when it is over, and when it never was in
+            this queue.
+
+        Raises QueueNotExistingError, also when the queue was made anew since the handle was used last.
+        """
+        return self._once(lambda id_: self._driver.run(queue_calls.CancelMessageCall(id_, message_id)))
+
     def purge(self) -> int:
         """Removes the messages that wait in the queue, whoever they are for; returns how many.
 

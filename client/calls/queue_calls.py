@@ -558,6 +558,28 @@ class PurgeQueueCall(Call[int], request=packets.PurgeQueue):
         return packets.PurgeQueueResponse(results[0].related_id)
 
 
+class CancelMessageCall(Call[bool], request=packets.CancelMessage):
+    """Removes a message that waits in a queue; tells whether it was there."""
+
+    def __init__(self, queue_id: int, message_id: int) -> None:
+        self.queue_id: int = arguments.check_id("queue_id", queue_id)
+        self.message_id = arguments.check_id("message_id", message_id)
+
+    def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
+        """Encodes the request."""
+        return packets.CancelMessage(number, confirmed, self.queue_id, self.message_id).encode(packet_id)
+
+    def result(self) -> bool:
+        """Returns whether the message was cancelled."""
+        cancelled: bool = self.response.cancelled
+        return cancelled
+
+    def recorded(self, results: list[ElementResult]) -> Packet:
+        """Makes the response."""
+        self.raise_recorded(results)
+        return packets.CancelMessageResponse(results[0].related_id == 1)
+
+
 class DeleteClientCall(Call[None], request=packets.DeleteClient):
     """Deletes the client of the session."""
 

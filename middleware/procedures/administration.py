@@ -1,4 +1,4 @@
-"""Purging a queue and counting what it holds."""
+"""Purging a queue, cancelling a message, and counting what it holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, next_part, numbered
-from telesto.protocol.packets import GetQueueStatisticsResponse, PurgeQueueResponse
+from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import CancelMessageResponse, GetQueueStatisticsResponse, PurgeQueueResponse
 
 
 async def purge_queue(call: Call, request: Request, settings: ServerSettings) -> Reply:
@@ -26,6 +27,25 @@ async def purge_queue(call: Call, request: Request, settings: ServerSettings) ->
         removed += row["removed"]
         if not row["more"]:
             return Reply(PurgeQueueResponse(removed))
+
+
+def _cancel(request: Request, settings: ServerSettings) -> calls.Statement:
+    return calls.cancel_message_numbered(
+        **numbered(request),
+        queue_id=request.packet.queue_id,
+        message_id=request.packet.message_id,
+        max_probes=settings.max_history_probes,
+    )
+
+
+def _cancel_reply(request: Request, rows: list[Row], _settings: ServerSettings) -> Reply:
+    packet, row = request.packet, rows[0]
+    details, related_id = f"no message was cancelled in queue {packet.queue_id}", packet.queue_id
+    if row["error"] == ErrorCode.MESSAGE_NOT_EXISTING:
+        related_id = packet.message_id
+        details = f"queue {packet.queue_id} has too many partitions to find message {related_id} by its id"
+    check_error(row["error"], details, related_id)
+    return Reply(CancelMessageResponse(row["cancelled"]))
 
 
 def _statistics(request: Request, settings: ServerSettings) -> calls.Statement:
@@ -54,4 +74,5 @@ def _statistics_reply(request: Request, rows: list[Row], _settings: ServerSettin
     )
 
 
+CANCEL_MESSAGE = OneCall(_cancel, _cancel_reply)
 QUEUE_STATISTICS = OneCall(_statistics, _statistics_reply)

@@ -36,6 +36,7 @@ _SHARED: dict[int, Handler] = {
     packets.ListTopics.METHOD_ID: topics.LIST_TOPICS,
     packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
     packets.PurgeQueue.METHOD_ID: administration.purge_queue,
+    packets.CancelMessage.METHOD_ID: administration.CANCEL_MESSAGE,
     packets.GetQueueStatistics.METHOD_ID: administration.QUEUE_STATISTICS,
     packets.ListDeadLetters.METHOD_ID: dead_letters.LIST_DEAD_LETTERS,
     packets.RedriveDeadLetters.METHOD_ID: dead_letters.REDRIVE_DEAD_LETTERS,

@@ -100,6 +100,7 @@ _CHECKS: dict[type[Any], Check] = {
     packets.ReadMessage: validation.check_read,
     packets.ReadResponse: validation.check_queue_id,
     packets.PurgeQueue: validation.check_queue_id,
+    packets.CancelMessage: validation.check_cancel,
     packets.GetQueueStatistics: validation.check_queue_id,
     packets.JoinQueue: validation.check_queue_id,
     packets.Ack: validation.check_leases,

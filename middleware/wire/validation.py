@@ -138,6 +138,12 @@ def check_queue_id(packet: Any, _settings: ServerSettings, _frame_bytes: int) ->
     _check_positive("queue_id", packet.queue_id)
 
 
+def check_cancel(packet: packets.CancelMessage, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks CancelMessage."""
+    _check_positive("queue_id", packet.queue_id)
+    _check_positive("message_id", packet.message_id)
+
+
 def check_queue_name(packet: packets.GetQueueId, _settings: ServerSettings, _frame_bytes: int) -> None:
     """Checks packets that name a queue by its name."""
     check_name("queue_name", packet.queue_name)

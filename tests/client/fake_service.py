@@ -703,6 +703,14 @@ class FakeConnection:
         self._record(packet, [packets.ElementResult(removed, None)])
         return packets.PurgeQueueResponse(removed)
 
+    def _on_cancel_message(self, _: int, packet: packets.CancelMessage) -> packets.Packet:
+        queue = self._queue(packet.queue_id)
+        left = [stored for stored in queue.messages if stored.message_id != packet.message_id]
+        cancelled = len(left) < len(queue.messages)
+        queue.messages[:] = left
+        self._record(packet, [packets.ElementResult(int(cancelled), None)])
+        return packets.CancelMessageResponse(cancelled)
+
     def _on_get_queue_statistics(self, _: int, packet: packets.GetQueueStatistics) -> packets.Packet:
         queue = self._queue(packet.queue_id)
         depth, directed = len(queue.messages), sum(1 for stored in queue.messages if stored.receiver_id)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.client import HistoryMode, TelestoClient
 
 
@@ -126,3 +127,12 @@ def test_what_a_queue_keeps_is_a_setting(telesto: CommandLine) -> None:
     assert "history_days\t1" in shown_lines
     for wrong in (("--history", "all"), ("--history-days", "0"), ("--history-days", "367")):
         assert wrong[0] in telesto.error(2, "queue", "update", "audit", *wrong)
+
+
+def test_a_message_that_waits_is_cancelled(telesto: CommandLine, client: TelestoClient, kept: str) -> None:
+    message_id = put(client, kept, b"hello")
+    said = telesto.output("message", "cancel", message_id, "--queue", kept).decode()
+    assert said == f"cancelled message {message_id} in {kept}\n"
+    assert telesto.objects("message", "show", message_id)[-1]["state"] == "cancelled"
+    refusal = telesto.error(ExitCode.REFUSED, "message", "cancel", message_id, "--queue", kept)
+    assert f"message {message_id} does not wait in {kept}" in refusal

@@ -500,6 +500,20 @@ def test_a_reader_sees_settings_and_changes_none(client: Any, connected: Connect
         reader.queue(queue_id).update(max_messages=1)
 
 
+def test_a_message_that_nobody_has_is_cancelled(client: Any, queue_id: int) -> None:
+    queue = client.queue(queue_id)
+    first, second = queue.put(b"1"), queue.put(b"2")
+    assert queue.cancel(second) is True
+    assert queue.cancel(second) is False
+    assert queue.get(timeout=0).message_id == first
+    assert queue.cancel(first) is False
+    with pytest.raises(InvalidParameterError, match="message_id"):
+        queue.cancel(0)
+    queue.delete()
+    with pytest.raises(QueueNotExistingError):
+        queue.cancel(first)
+
+
 def test_purge_and_statistics(client: Any, queue_id: int) -> None:
     client.put_message(queue_id, b"1")
     client.put_message(queue_id, b"2", receiver_id=client.client_id)

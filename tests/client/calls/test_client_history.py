@@ -1,4 +1,4 @@
-"""What both clients tell of a message."""
+"""What both clients tell of a message; messages that are cancelled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -100,3 +100,35 @@ def test_an_unknown_message_is_an_error_of_its_own(client: Any, connected: Conne
 def test_ids_that_cannot_be_are_refused(client: Any, arguments: tuple[int, ...]) -> None:
     with pytest.raises(InvalidParameterError):
         client.message_history(*arguments)
+
+
+@pytest.mark.parametrize(
+    "message", [{}, {"receiver_id": 1 << 40}, {"delay": 600}, {"partition_key": "a"}, {"priority": 9}]
+)
+def test_a_message_that_nobody_has_is_cancelled(client: Any, queue_id: int, message: dict[str, Any]) -> None:
+    queue = client.queue(queue_id)
+    kept = queue.put(b"kept", **message)
+    message_id = queue.put(b"cancelled", **message)
+    assert queue.cancel(message_id) is True
+    assert queue.cancel(message_id) is False
+    statistics = queue.statistics()
+    assert (statistics.depth, statistics.directed_depth) == (1, int("receiver_id" in message))
+    assert statistics.delayed == int("delay" in message)
+    [record] = client.message_history(message_id).records
+    assert (record.state, record.body) == (MessageState.CANCELLED, b"cancelled")
+    assert queue.cancel(kept) is True
+    assert queue.statistics().depth == 0
+
+
+def test_a_message_that_a_client_has_or_had_is_not_cancelled(client: Any, queue_id: int) -> None:
+    queue = client.queue(queue_id)
+    message_id = queue.put(b"x")
+    assert client.create_queue("another").cancel(message_id) is False
+    assert queue.get(timeout=0).message_id == message_id
+    assert queue.cancel(message_id) is False
+    leased = queue.put(b"leased", partition_key="a")
+    with queue.consume() as consumer:
+        message = consumer.get(timeout=60)
+        assert queue.cancel(leased) is False
+        message.ack()
+    assert queue.cancel(leased) is False

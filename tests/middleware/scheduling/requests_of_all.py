@@ -39,6 +39,7 @@ def numbered_requests(queue_id: int) -> dict[str, Numbered]:
         "Ack": lambda number: packets.Ack(number, [], _LEASES),
         "Nack": lambda number: packets.Nack(number, [], _LEASES, False),
         "PurgeQueue": lambda number: packets.PurgeQueue(number, [], queue_id),
+        "CancelMessage": lambda number: packets.CancelMessage(number, [], queue_id, 1 << 40),
         "UpdateQueue": lambda number: packets.UpdateQueue(
             number, [], queue_id, packets.QueueSettings(max_messages=7)
         ),

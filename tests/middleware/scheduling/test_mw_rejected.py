@@ -259,6 +259,11 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
         ErrorCode.QUEUE_NOT_EXISTING,
         lambda w: packets.PurgeQueue(w.asker.number(), [], NO_QUEUE),
     ),
+    (
+        "CancelMessage",
+        ErrorCode.QUEUE_NOT_EXISTING,
+        lambda w: packets.CancelMessage(w.asker.number(), [], NO_QUEUE, 1),
+    ),
     ("GetQueueStatistics", ErrorCode.QUEUE_NOT_EXISTING, lambda w: packets.GetQueueStatistics(NO_QUEUE)),
     ("GetQueueSettings", ErrorCode.QUEUE_NOT_EXISTING, lambda w: packets.GetQueueSettings(NO_QUEUE)),
     ("ListDeadLetters", ErrorCode.INVALID_PARAMETER, lambda w: packets.ListDeadLetters(-1, 0, 1)),

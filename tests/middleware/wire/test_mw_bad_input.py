@@ -349,6 +349,8 @@ BAD_REQUESTS = [
     packets.GetQueueSettings(0),
     packets.DeleteQueue(1, [], 0),
     packets.PurgeQueue(1, [], -1),
+    packets.CancelMessage(1, [], 0, 1),
+    packets.CancelMessage(1, [], 1, 0),
     packets.GetQueueName(0),
     packets.GetQueues(-1, 10),
     packets.GetQueues(0, 0),
