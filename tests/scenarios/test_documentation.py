@@ -3,9 +3,11 @@
 The README has tests of its own in test_readme.py.
 """
 
+import itertools
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -212,6 +214,6 @@ def test_commands_of_the_pages_have_these_options(capsys: pytest.CaptureFixture[
     ]
     assert commands
     for command in commands:
-        words = re.findall(r'"[^"]*"|\S+', command)
+        words = list(itertools.takewhile(lambda word: word not in ("|", "&"), shlex.split(command)))
         build(words)(args=[*words, "--help"], prog_name="telesto", standalone_mode=False)
         assert "Usage: telesto" in capsys.readouterr().out
