@@ -1,4 +1,4 @@
-"""`telesto db upgrade|current|check|restored`."""
+"""`telesto db upgrade|current|check|restored|url`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ DataDirectory = Annotated[
     Path,
     typer.Option(
         "--data-dir", metavar="DIRECTORY", help="Without a URL: the data directory of an embedded PostgreSQL."
+    ),
+]
+
+ServedDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir",
+        envvar="TELESTO_DATA_DIR",
+        metavar="DIRECTORY",
+        help="The data directory that telesto serve was given.",
     ),
 ]
 
@@ -155,6 +165,29 @@ def restored(
         output.print_line(f"the database's identity is {renewal.incarnation} now; it was {renewal.before}")
 
 
+def url(data_dir: ServedDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False) -> None:
+    """Print the URL of the embedded PostgreSQL while it runs, with its password: psql "$(telesto db url)"."""
+    from telesto.cli.terminal.failures import CommandError
+    from telesto.db.embedded.server import running_url
+
+    try:
+        found = running_url(data_dir)
+    except OSError as error:
+        raise CommandError(
+            f"cannot read the data directory {str(data_dir)!r}: {error.strerror}", ExitCode.REFUSED
+        ) from error
+    if found is None:
+        raise CommandError(
+            f"no PostgreSQL runs in the data directory {str(data_dir)!r}; --data-dir names another one, "
+            "and telesto serve starts one",
+            ExitCode.UNREACHABLE,
+        )
+    if as_json:
+        output.print_json({"url": found})
+    else:
+        output.print_line(found)
+
+
 def _rights(roles: RolesReport) -> str:
     created = f"created {', '.join(roles.created)}; " if roles.created else ""
     return f"{created}{roles.granted} rights granted, {roles.revoked} revoked"
@@ -174,5 +207,5 @@ def _state(status: SchemaStatus) -> str:
     return f"{'empty' if status.revision is None else 'too old'}: run telesto db upgrade"
 
 
-HELP = "Upgrade and check the database."
-SUBCOMMANDS = {"upgrade": upgrade, "current": current, "check": check, "restored": restored}
+HELP = "Upgrade and check the database, and tell where it is."
+SUBCOMMANDS = {"upgrade": upgrade, "current": current, "check": check, "restored": restored, "url": url}

@@ -12,7 +12,6 @@ from telesto.cli.terminal import output
 if TYPE_CHECKING:
     from telesto.client import DeadLetter, Queue
 
-PREVIEW_LENGTH_MAX = 60
 LIMIT = 20
 
 MessageIds = Annotated[
@@ -37,30 +36,25 @@ def list_letters(
     from itertools import islice
 
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.messages.message_lines import preview
+    from telesto.cli.messages.message_lines import PREVIEW_LENGTH_MAX, moment, preview
 
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
         letters = list(islice(found.dead_letters(), limit))
-    if as_json:
-        for letter in letters:
-            output.print_json(_as_dict(letter))
-        return
-    rows = [
+    output.print_list(
+        letters,
         (
-            letter.message.message_id,
-            letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
-            letter.reason,
-            letter.message.attempt,
-            len(letter.message.body),
-            preview(letter.message.body, PREVIEW_LENGTH_MAX),
-        )
-        for letter in letters
-    ]
-    if rows or not output.is_terminal():
-        output.print_table(("id", "died (UTC)", "reason", "attempts", "bytes", "body"), rows)
-    else:
-        output.print_line(f"{queue} has no dead letters.")
+            output.Column("id", lambda letter: letter.message.message_id),
+            output.Column("died (UTC)", lambda letter: moment(letter.died_at)),
+            output.Column("reason", lambda letter: letter.reason),
+            output.Column("attempts", lambda letter: letter.message.attempt),
+            output.Column("bytes", lambda letter: len(letter.message.body)),
+            output.Column("body", lambda letter: preview(letter.message.body, PREVIEW_LENGTH_MAX), cut=True),
+        ),
+        as_json=as_json,
+        as_dict=_as_dict,
+        empty=f"{queue} has no dead letters.",
+    )
 
 
 def show(
@@ -74,7 +68,7 @@ def show(
 ) -> None:
     """Show one dead letter and the beginning of its body; --json prints the whole body."""
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.messages.message_lines import preview
+    from telesto.cli.messages.message_lines import PREVIEW_LENGTH_MAX, moment, preview
 
     with connected(url, client_name) as client:
         letter = _find(find_queue(client, queue), message_id)
@@ -86,15 +80,15 @@ def show(
         {
             "id": message.message_id,
             "reason": letter.reason,
-            "died (UTC)": letter.died_at.strftime("%Y-%m-%d %H:%M:%S"),
+            "died (UTC)": moment(letter.died_at),
             "attempts": message.attempt,
             "last client id": letter.client_id or "none",
             "sender id": message.sender_id,
             "receiver id": message.receiver_id or "anyone",
             "priority": message.priority,
-            "arrival (UTC)": message.time_of_arrival.strftime("%Y-%m-%d %H:%M:%S"),
+            "arrival (UTC)": moment(message.time_of_arrival),
             "bytes": len(message.body),
-            "body": preview(message.body, 4 * PREVIEW_LENGTH_MAX),
+            "body": preview(message.body, 2 * PREVIEW_LENGTH_MAX),
         }
     )
 

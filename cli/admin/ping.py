@@ -16,11 +16,12 @@ def ping(
     as_json: Json = False,
 ) -> None:
     """Send a ping to the service and print the round-trip time."""
-    from telesto.cli.common.connection_notices import impatient, watched
+    from telesto.cli.common.connection_notices import watched
+    from telesto.cli.common.patience import patient
     from telesto.client import TelestoClient
 
     answered = False
-    with TelestoClient(url, options=impatient()) as client, watched(url, lambda: answered):
+    with TelestoClient(url, options=patient()) as client, watched(url, lambda: answered):
         for _ in range(count):
             seconds = client.ping()
             answered = True

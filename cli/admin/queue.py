@@ -78,15 +78,17 @@ def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json:
 
     with connected(url, client_name) as client:
         rows = [(queue, _depth(client, queue)) for queue in client.get_queues()]
-    if as_json:
-        for queue, depth in rows:
-            output.print_json({"queue_id": queue.queue_id, "name": queue.name, "depth": depth})
-    elif rows or not output.is_terminal():
-        output.print_table(
-            ("id", "waiting", "name"), [(queue.queue_id, depth, queue.name) for queue, depth in rows]
-        )
-    else:
-        output.print_line("There are no queues yet. Create one with: telesto queue create NAME")
+    output.print_list(
+        rows,
+        (
+            output.Column("id", lambda row: row[0].queue_id),
+            output.Column("waiting", lambda row: row[1]),
+            output.Column("name", lambda row: row[0].name, cut=True),
+        ),
+        as_json=as_json,
+        as_dict=lambda row: {"queue_id": row[0].queue_id, "name": row[0].name, "depth": row[1]},
+        empty="There are no queues yet. Create one with: telesto queue create NAME",
+    )
 
 
 def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from telesto.cli.common import variables
 from telesto.cli.common.options import STATE_DIR_VARIABLE
+from telesto.cli.common.patience import with_patience
 from telesto.cli.terminal import exit_codes, output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, OutputClosedError
@@ -83,13 +84,13 @@ def build(arguments: list[str]) -> typer.Typer:
         module = import_module(f"telesto.cli.{COMMANDS[word]}")
         subcommands: dict[str, Any] = getattr(module, "SUBCOMMANDS", {})
         if not subcommands:
-            root.command(word)(getattr(module, word))
+            root.command(word)(with_patience(getattr(module, word)))
             continue
         group = typer.Typer(no_args_is_help=True, help=module.HELP)
         # With a callback, a group of a single command stays a group.
         group.callback()(lambda: None)
         for name, command in subcommands.items():
-            group.command(name)(command)
+            group.command(name)(with_patience(command))
         root.add_typer(group, name=word)
     return root
 

@@ -6,21 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from telesto.cli.terminal import output
-from telesto.client import ClientOptions
 
 NOTICE_AFTER_S = 3.0
 """A shorter interruption is not reported."""
 POLL_S = 0.25
-CONNECT_TRIES = 5
-"""Within a second where nothing listens."""
-
-
-def impatient(options: ClientOptions | None = None) -> ClientOptions:
-    """Options for a command's client: its user waits for the first connection, so it gives up soon."""
-    return replace(options or ClientOptions(), connect_tries=CONNECT_TRIES)
 
 
 class ConnectionNotices:
@@ -44,7 +35,7 @@ class ConnectionNotices:
         if not self._told and now - self._away_since >= NOTICE_AFTER_S:
             self._say(
                 f"there is no connection to {self._url}; is `telesto serve` running there? "
-                "This command keeps trying until Ctrl-C"
+                "This command keeps trying"
             )
             self._told = True
 

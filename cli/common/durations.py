@@ -21,6 +21,7 @@ def duration_option(
     least: float = 0.0,
     most: float | None = None,
     other: str | None = None,
+    variable: str | None = None,
 ) -> Any:
     """An option that takes a length of time; its parameter is a float and gets seconds.
 
@@ -28,9 +29,11 @@ def duration_option(
         help: what it is for.
         least, most: the range, in seconds; None for none.
         other: a word that the option takes as well, and that the parameter gets as it is.
+        variable: the environment variable that says it as well.
     """
     metavar = f"{METAVAR}|{other}" if other else METAVAR
-    return typer.Option(name, *names, metavar=metavar, parser=_parser(least, most, other), help=help)
+    parser = _parser(least, most, other)
+    return typer.Option(name, *names, metavar=metavar, parser=parser, envvar=variable, help=help)
 
 
 def _parser(least: float, most: float | None, other: str | None) -> Callable[[Any], Any]:

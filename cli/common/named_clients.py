@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from telesto.cli.common.connection_notices import impatient, watched
+from telesto.cli.common.connection_notices import watched
 from telesto.cli.common.options import STATE_DIR_VARIABLE
+from telesto.cli.common.patience import patient
 from telesto.cli.common.service_errors import describe
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
@@ -46,7 +47,7 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
         check_name("name", name)
     directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
     with (
-        TelestoClient(url, state_dir=directory, options=impatient(options), name=name) as client,
+        TelestoClient(url, state_dir=directory, options=patient(options), name=name) as client,
         watched(url, lambda: client.connected),
     ):
         try:

@@ -27,7 +27,7 @@ ClientName = Annotated[
         "--client",
         metavar="NAME",
         help="Act as the client with this name, created if necessary; it continues where its last run "
-        "ended. Default: a new client, deleted at the end.",
+        "ended. Default: a temporary client, deleted at the end.",
     ),
 ]
 

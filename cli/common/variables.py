@@ -13,6 +13,8 @@ OTHERS = frozenset(
     {
         "TELESTO_URL",
         "TELESTO_STATE_DIR",
+        "TELESTO_RETRY_FOR",
+        "TELESTO_TRY_TIMEOUT",
         "TELESTO_DATA_DIR",
         "TELESTO_JDBC_DRIVER",
         "TELESTO_TRACEBACK",

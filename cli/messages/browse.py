@@ -9,7 +9,6 @@ import typer
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 from telesto.cli.terminal import output
 
-PREVIEW_LENGTH_MAX = 60
 LIMIT = 20
 
 
@@ -29,28 +28,23 @@ def browse(
     from itertools import islice
 
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.messages.message_lines import as_json_line, preview
+    from telesto.cli.messages.message_lines import PREVIEW_LENGTH_MAX, as_dict, moment, preview
 
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
         messages = list(islice(found.browse(), limit))
-    if as_json:
-        for message in messages:
-            output.write(as_json_line(message))
-        return
-    rows = [
+    output.print_list(
+        messages,
         (
-            message.message_id,
-            message.time_of_arrival.strftime("%Y-%m-%d %H:%M:%S"),
-            message.priority,
-            message.sender_id,
-            message.receiver_id,
-            len(message.body),
-            preview(message.body, PREVIEW_LENGTH_MAX),
-        )
-        for message in messages
-    ]
-    if rows or not output.is_terminal():
-        output.print_table(("id", "arrival (UTC)", "priority", "sender", "receiver", "bytes", "body"), rows)
-    else:
-        output.print_line(f"No message waits in {queue} for this client.")
+            output.Column("id", lambda message: message.message_id),
+            output.Column("arrival (UTC)", lambda message: moment(message.time_of_arrival)),
+            output.Column("priority", lambda message: message.priority),
+            output.Column("sender", lambda message: message.sender_id),
+            output.Column("receiver", lambda message: message.receiver_id),
+            output.Column("bytes", lambda message: len(message.body)),
+            output.Column("body", lambda message: preview(message.body, PREVIEW_LENGTH_MAX), cut=True),
+        ),
+        as_json=as_json,
+        as_dict=as_dict,
+        empty=f"No message waits in {queue} for this client.",
+    )

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime
 
 from telesto.client import Message, Origin, TopicMessage
+
+PREVIEW_LENGTH_MAX = 120
+"""Of a body in a list; a terminal that is narrower gets less."""
+
+
+def moment(time: datetime) -> str:
+    """A moment in a list: UTC, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def as_raw_line(message: Message | TopicMessage) -> bytes:

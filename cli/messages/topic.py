@@ -209,26 +209,37 @@ def delete(
 
 
 def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
-    if as_json:
-        for topic in topics:
-            fields = asdict(topic)
-            output.print_json({"topic": fields.pop("name"), **fields})
-    elif topics or not output.is_terminal():
-        rows = [(topic.last_number, topic.subscribers, topic.depth, topic.name) for topic in topics]
-        output.print_table(("put", "subscribers", "waiting", "topic"), rows)
-    else:
-        output.print_line(
-            "There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME"
-        )
+    def as_dict(topic: TopicStatistics) -> dict[str, object]:
+        fields = asdict(topic)
+        return {"topic": fields.pop("name"), **fields}
+
+    output.print_list(
+        topics,
+        (
+            output.Column("put", lambda topic: topic.last_number),
+            output.Column("subscribers", lambda topic: topic.subscribers),
+            output.Column("waiting", lambda topic: topic.depth),
+            output.Column("topic", lambda topic: topic.name, cut=True),
+        ),
+        as_json=as_json,
+        as_dict=as_dict,
+        empty="There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME",
+    )
 
 
 def _print_subscriptions(subscriptions: list[Subscription], as_json: bool) -> None:
-    if as_json:
-        for one in subscriptions:
-            output.print_json({**asdict(one), "lag": one.lag, "state": one.state.name})
-        return
-    rows = [(one.position, one.lag, one.state.name.lower(), one.topic) for one in subscriptions]
-    output.print_table(("position", "behind", "state", "topic"), rows)
+    output.print_list(
+        subscriptions,
+        (
+            output.Column("position", lambda one: one.position),
+            output.Column("behind", lambda one: one.lag),
+            output.Column("state", lambda one: one.state.name.lower()),
+            output.Column("topic", lambda one: one.topic, cut=True),
+        ),
+        as_json=as_json,
+        as_dict=lambda one: {**asdict(one), "lag": one.lag, "state": one.state.name.lower()},
+        empty="This client subscribes to no topic.",
+    )
 
 
 HELP = "Publish and subscribe: every subscriber of a topic gets each of its messages."

@@ -9,15 +9,25 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, OutputClosedError
 
 STANDARD_OUTPUT = 1
 
+GAP = "  "
+"""Stands between two columns on a terminal."""
+CUT_LEAST = 12
+"""No column is cut to less."""
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
 Cell = str | int | float | None
+ItemT = TypeVar("ItemT")
 
 
 def write(data: bytes) -> None:
@@ -55,7 +65,7 @@ def print_json(value: Mapping[str, object]) -> None:
 
 def print_error(message: str) -> None:
     """Write `telesto: <message>` to standard error; a closed standard error is not worth failing for."""
-    print_note(f"telesto: {message}")
+    print_note(f"telesto: {printable(message)}")
 
 
 def print_note(text: str) -> None:
@@ -72,13 +82,41 @@ def is_terminal() -> bool:
     return os.isatty(STANDARD_OUTPUT)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write rows as a table on a terminal, elsewhere as lines with tabs between the cells, no header."""
-    if is_terminal():
-        write(_drawn_table(columns, rows).encode())
+@dataclass(frozen=True)
+class Column(Generic[ItemT]):
+    """A column of a list: its title, what it shows of an item, and whether a narrow terminal may cut it."""
+
+    title: str
+    value: Callable[[ItemT], Cell]
+    cut: bool = False
+
+
+def print_list(
+    items: Iterable[ItemT],
+    columns: Sequence[Column[ItemT]],
+    *,
+    as_json: bool,
+    as_dict: Callable[[ItemT], Mapping[str, object]],
+    empty: str,
+) -> None:
+    """Write a list: JSON, a line for each item; or columns, aligned on a terminal, with tabs elsewhere.
+
+    Both of the latter have a header. On a terminal `empty` is written for a list without items.
+    """
+    if as_json:
+        for item in items:
+            print_json(as_dict(item))
         return
-    for row in rows:
-        print_line("\t".join(_cell(cell) for cell in row))
+    if not is_terminal():
+        print_line("\t".join(column.title for column in columns))
+        for item in items:
+            print_line("\t".join(_cell(column.value(item)) for column in columns))
+        return
+    rows = [[column.value(item) for column in columns] for item in items]
+    if rows:
+        write(_aligned(columns, rows).encode())
+    else:
+        print_line(empty)
 
 
 def print_properties(properties: Mapping[str, Cell]) -> None:
@@ -89,30 +127,41 @@ def print_properties(properties: Mapping[str, Cell]) -> None:
         print_line(label + _cell(value))
 
 
+def printable(text: str) -> str:
+    """The text with escapes (such as \\n) for what would move the cursor, or is not to be seen."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 def _cell(value: Cell) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value is None else printable(str(value))
 
 
-def _drawn_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _aligned(columns: Sequence[Column[ItemT]], rows: Sequence[Sequence[Cell]]) -> str:
+    """The rows below a header. If the terminal is too narrow, the widest columns that may be cut are cut."""
+    from rich.cells import cell_len, set_cell_size
 
-    rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
-        numbers = all(isinstance(row[index], int | float | None) for row in rows)
-        last = index == len(columns) - 1
-        table.add_column(
-            column,
-            justify="right" if numbers else "left",
-            no_wrap=True,
-            min_width=None if last else max(len(column), *(len(_cell(row[index])) for row in rows)),
-        )
-    for row in rows:
-        table.add_row(*(Text(_cell(cell)) for cell in row))
-    console = Console()
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
+    table = [[column.title for column in columns], *([_cell(cell) for cell in row] for row in rows)]
+    wide = range(len(columns))
+    widths = [max(cell_len(line[index]) for line in table) for index in wide]
+    may_be_cut = [index for index in wide if columns[index].cut]
+    space = shutil.get_terminal_size().columns - len(GAP) * (len(columns) - 1)
+    while may_be_cut and sum(widths) > space:
+        widest = max(may_be_cut, key=widths.__getitem__)
+        if widths[widest] <= CUT_LEAST:
+            break
+        widths[widest] -= 1
+    numbers = [all(isinstance(row[index], int | float | None) for row in rows) for index in wide]
+
+    def fitted(index: int, text: str) -> str:
+        missing = widths[index] - cell_len(text)
+        if missing < 0:
+            return set_cell_size(text, widths[index] - 1) + ELLIPSIS
+        return " " * missing + text if numbers[index] else text + " " * missing
+
+    lines = (GAP.join(fitted(index, line[index]) for index in wide).rstrip() for line in table)
+    return "\n".join(lines) + "\n"

@@ -21,23 +21,27 @@ def bare_telesto(tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture(scope="module")
-def service_url(
-    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A service of the module's own, started by `telesto serve`; its URL."""
+def service_database(postgres_url: str, template_database: str) -> Iterator[str]:
+    """The database of the module's service; its URL."""
     name = f"telesto_cli_{uuid.uuid4().hex}"
-    database_url = urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
-    command_line = CommandLine(tmp_path_factory.mktemp("service"))
     _execute(postgres_url, f"CREATE DATABASE {name} TEMPLATE {template_database} STRATEGY wal_log")
     try:
-        arguments = ("serve", "--database-url", database_url, "--port", "0", "--json")
-        with command_line.started(*arguments, stderr=subprocess.DEVNULL) as process:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["url"]
-            process.terminate()
-            assert process.wait(TIMEOUT_S) == 0
+        yield urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
     finally:
         _execute(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def service_url(service_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service of the module's own, started by `telesto serve`; its URL."""
+    command_line = CommandLine(tmp_path_factory.mktemp("service"))
+    command_line.environment["TELESTO_TEMPORARY_CLIENT_S"] = "2"
+    arguments = ("serve", "--database-url", service_database, "--port", "0", "--json")
+    with command_line.started(*arguments, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
 
 
 @pytest.fixture

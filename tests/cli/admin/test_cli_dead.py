@@ -28,7 +28,7 @@ def test_dead_letters_are_listed_and_shown(telesto: CommandLine, queue: str, let
         ("two", "expired"),
         ("three", "expired"),
     ]
-    assert len(telesto.output("dead", "list", queue, "--limit", "2").splitlines()) == 2
+    assert len(telesto.output("dead", "list", queue, "--limit", "2").splitlines()) == 3
     assert b"expired" in telesto.output("dead", "list", queue)
     (shown,) = telesto.objects("dead", "show", queue, str(letters[1]))
     assert (shown["body"], shown["client_id"]) == ("two", None)

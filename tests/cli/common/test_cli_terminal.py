@@ -1,11 +1,16 @@
 """What is different where a person sits in front of it."""
 
+import json
 import os
 import pty
 import re
 from collections.abc import Callable
 
+import pytest
+from rich.cells import cell_len
+
 from command_line import TIMEOUT_S, CommandLine
+from telesto.cli.terminal import output
 
 
 def _at_terminal(telesto: CommandLine, *arguments: str, typed: bytes = b"") -> tuple[int, str]:
@@ -52,7 +57,37 @@ def test_listings_are_tables(telesto: CommandLine, queue: str) -> None:
     assert code == 0
     lines = [line.split() for line in shown.splitlines()]
     assert ["id", "arrival", "(UTC)", "priority", "sender", "receiver", "bytes", "body"] in lines
-    assert lines[-2][-3:] == ["-", "10", "first·line"]
+    assert lines[-1][-3:] == ["-", "10", "first·line"]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_tables_fit_the_terminal(telesto: CommandLine, queue: str, width: int) -> None:
+    telesto.environment["COLUMNS"] = str(width)
+    body = "\u4fe1\u606f" * 10 + "\x1b[2J" + "x" * 300
+    telesto.output("put", queue, "--file", "-", stdin=body.encode())
+    code, shown = _at_terminal(telesto, "browse", queue)
+    assert code == 0
+    header, row = shown.splitlines()
+    assert cell_len(row) == min(width, cell_len(row))
+    assert row.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert header.index("body") == row.index("\u4fe1")
+    assert cell_len(row) > width - 3 or width == 200
+
+
+def test_what_would_move_the_cursor_is_escaped(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    columns = (output.Column[str]("id", len), output.Column[str]("name", str, cut=True))
+    names = ["red\x1b[31m\u202e\tname", "two\nlines", "d\u00e9j\u00e0"]
+    output.print_list(names, columns, as_json=False, as_dict=lambda name: {"name": name}, empty="none")
+    assert capfdbinary.readouterr().out.decode().splitlines() == [
+        "id\tname",
+        "14\tred\\x1b[31m\\u202e\\tname",
+        "9\ttwo\\nlines",
+        "4\td\u00e9j\u00e0",
+    ]
+    output.print_list(names, columns, as_json=True, as_dict=lambda name: {"name": name}, empty="none")
+    assert [json.loads(line)["name"] for line in capfdbinary.readouterr().out.splitlines()] == names
+    output.print_error("no queue \x1b[2J")
+    assert capfdbinary.readouterr().err == b"telesto: no queue \\x1b[2J\n"
 
 
 def test_nothing_to_get_is_said(telesto: CommandLine, queue: str) -> None:

@@ -8,6 +8,7 @@ import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import psycopg
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
@@ -116,7 +117,11 @@ def test_interrupted_while_waiting(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("options", [(), ("--client", "steady")])
 def test_what_was_not_written_comes_back(
-    telesto: CommandLine, full_queue: str, number: signal.Signals, options: tuple[str, ...]
+    telesto: CommandLine,
+    full_queue: str,
+    service_database: str,
+    number: signal.Signals,
+    options: tuple[str, ...],
 ) -> None:
     """Whatever ends it, each line is in the output or comes again, and those that come again say so."""
     with _blocked_get(telesto, full_queue, *options) as (process, reading):
@@ -125,6 +130,8 @@ def test_what_was_not_written_comes_back(
         written = _numbers(_read_all(reading))
     assert written == list(range(len(written)))
 
+    # What a temporary client held comes back when it is deleted, by itself or by the service.
+    wait_until(lambda: _temporary_clients(service_database) == 0, TIMEOUT_S)
     messages = telesto.objects("get", full_queue, "--count", "9999", *options)
     rest = [int(str(message["body"]).split()[0]) for message in messages]
     assert set(written) | set(rest) == set(range(LINES))
@@ -146,25 +153,21 @@ def test_orderly_end_confirms_what_was_written(telesto: CommandLine, full_queue:
     assert telesto.run("get", full_queue).returncode == 4
 
 
-def test_killed_run_leaves_no_record(telesto: CommandLine, queue: str) -> None:
-    """The record of a killed run is used once; those of orderly runs are gone."""
-    records = telesto.home / "state" / "telesto" / "clients"
+def test_orderly_runs_leave_no_client(telesto: CommandLine, queue: str, service_database: str) -> None:
+    for arguments in (("put", queue, "x"), ("get", queue), ("queue", "list")):
+        telesto.output(*arguments)
     with telesto.started("get", queue, "--follow") as process:
-        # One whose name begins with a dot is about to be made, and belongs to no client yet.
-        wait_until(lambda: list(records.glob("[!.]*")), TIMEOUT_S)
-        assert len(list(records.glob("*"))) == 1
-        process.kill()
-        process.wait(TIMEOUT_S)
-    telesto.output("queue", "list")
-    assert list(records.glob("*")) == []
+        wait_until(lambda: _temporary_clients(service_database) == 1, TIMEOUT_S)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+    wait_until(lambda: _temporary_clients(service_database) == 0, TIMEOUT_S)
 
 
-def test_state_that_cannot_be_written_is_said(telesto: CommandLine, queue: str) -> None:
-    (telesto.home / "file").touch()
-    telesto.environment["XDG_STATE_HOME"] = str(telesto.home / "file")
-    result = telesto.run("put", queue, "all the same")
-    assert result.returncode == 0
-    assert b"--client NAME" in result.stderr
+def _temporary_clients(database: str) -> int:
+    with psycopg.connect(database) as connection:
+        row = connection.execute("SELECT count(*) FROM telesto.clients WHERE temporary").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_output_that_is_closed_keeps_the_message(telesto: CommandLine, queue: str, put: Put) -> None:

@@ -117,7 +117,7 @@ def test_browse_takes_nothing(telesto: CommandLine, queue: str, put: Put, depth:
     rows = [
         line.split("\t") for line in telesto.output("browse", queue, "--limit", "2").decode().splitlines()
     ]
-    assert [row[-1] for row in rows] == ["one", "tab·here"]
+    assert [row[-1] for row in rows] == ["body", "one", "tab·here"]
     assert [message["attempt"] for message in telesto.objects("browse", queue)] == [0, 0, 0]
     assert depth() == 3
 

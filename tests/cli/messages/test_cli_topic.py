@@ -82,7 +82,7 @@ def test_topics_and_subscriptions_are_listed(telesto: CommandLine, topic: str, n
         "topic": topic,
         "position": 1,
         "lag": 1,
-        "state": "ACTIVE",
+        "state": "active",
         "max_behind": 5,
         "drop": True,
     }

@@ -209,6 +209,21 @@ def test_shown_settings_name_no_database_unless_the_user_did(bare_telesto: Comma
     assert b"\n# database_url =\n" in bare_telesto.output("serve", "--show-config")
 
 
+def test_the_url_of_the_embedded_database_is_told(bare_telesto: CommandLine, data_dir: Path) -> None:
+    where = ("db", "url", "--data-dir", str(data_dir))
+    assert f"no PostgreSQL runs in the data directory {str(data_dir)!r}" in bare_telesto.error(3, *where)
+    with bare_telesto.started("serve", "--data-dir", str(data_dir), "--port", "0", "--json") as process:
+        _first_line(process)
+        bare_telesto.environment["TELESTO_DATA_DIR"] = str(data_dir)
+        url = bare_telesto.output("db", "url").decode().strip()
+        assert bare_telesto.objects("db", "url") == [{"url": url}]
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT count(*) FROM telesto.queues").fetchone() == (0,)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    bare_telesto.error(3, *where)
+
+
 def test_postgresql_that_dies_is_started_again(bare_telesto: CommandLine, data_dir: Path) -> None:
     arguments = ("serve", "--data-dir", str(data_dir), "--port", "0", "--json")
     with bare_telesto.started(*arguments, stderr=subprocess.DEVNULL) as process:
