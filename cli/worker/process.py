@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import io
 import logging
 import multiprocessing
 import os
@@ -55,6 +56,8 @@ def run(plan: Plan, events: Connection) -> NoReturn:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SUPERVISORS)
     threading.Thread(target=_end_with_the_supervisor, name="supervisor", daemon=True).start()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # so that the lines of processes stay apart
     logging.basicConfig(format="%(asctime)s %(process)d %(levelname)s %(message)s")
     _log.setLevel(logging.INFO)
     code = FAILED
