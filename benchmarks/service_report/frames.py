@@ -137,8 +137,12 @@ def attempts(history: DataFrame) -> DataFrame:
 
 
 def dead_by_reason(dead_letters: DataFrame, queues: DataFrame, taken_at: datetime) -> DataFrame:
-    """The dead letters by queue and reason, with the age in seconds of the oldest."""
-    counted = dead_letters.groupBy("queue_id", "reason").agg(
+    """The dead letters by queue and reason, with the age in seconds of the oldest.
+
+    What consumers say of messages that they reject, behind a colon, is left out.
+    """
+    kind = F.substring_index("reason", ":", 1).alias("reason")
+    counted = dead_letters.groupBy("queue_id", kind).agg(
         F.count("*").alias("letters"),
         F.max("attempt").alias("attempts_max"),
         age("died_at", taken_at).alias("oldest_s"),

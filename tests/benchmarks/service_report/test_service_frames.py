@@ -60,11 +60,14 @@ class TestQueues:
             "dead_letters",
             {"queue_id": 1, "reason": "failed", "attempt": 5, "died_at": at(-10)},
             {"queue_id": 1, "reason": "failed", "attempt": 3, "died_at": at(-60)},
+            {"queue_id": 1, "reason": "rejected: it is old", "attempt": 1, "died_at": at(-20)},
+            {"queue_id": 1, "reason": "rejected: no: task", "attempt": 2, "died_at": at(-30)},
             {"queue_id": 1, "reason": "expired", "attempt": 0, "died_at": at(-5)},
         )
         expected = frames.of(
             "queue string, reason string, letters long, attempts_max int, oldest_s double",
             ("orders", "failed", 2, 5, 60.0),
+            ("orders", "rejected", 2, 2, 30.0),
             ("orders", "expired", 1, 0, 5.0),
         )
         names = frames.make("queues", {"queue_id": 1, "name": "orders"})

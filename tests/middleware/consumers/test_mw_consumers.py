@@ -128,6 +128,22 @@ async def test_a_message_given_back_for_a_time_comes_after_it(wire: Wire, queue_
     assert (message.body, message.attempt) == (b"1", 1)
 
 
+async def test_a_rejected_message_is_a_dead_letter_at_once(wire: Wire, queue_id: int) -> None:
+    member = await join(wire, queue_id)
+    await put_all(wire, queue_id, b"1")
+    await member.next(1)
+    refs = [member.refs[b"1"]]
+    for failed, reason in ((True, ""), (True, "x" * 1_001), (True, "a\0b"), (False, "no such task")):
+        refused = await wire.ask(packets.Nack(wire.number(), [], refs, failed, reject_reason=reason))
+        assert isinstance(refused, packets.Error)
+        assert refused.code == ErrorCode.INVALID_PARAMETER
+        assert "reject_reason" in refused.details
+    answer = await wire.ask(packets.Nack(wire.number(), [], refs, True, reject_reason="no such task"))
+    assert [result.error for result in answer.results] == [None]
+    letters = (await wire.ask(packets.ListDeadLetters(queue_id, 0, 10))).letters
+    assert [(letter.message.body, letter.reason) for letter in letters] == [(b"1", "rejected: no such task")]
+
+
 @pytest.mark.settings(due_sweep_interval_s=0.02)
 async def test_what_has_expired_is_removed_and_its_space_free(wire: Wire) -> None:
     queue_id = await wire.create_queue(max_messages=1, bury_expired=True)
