@@ -23,7 +23,7 @@ import pytest
 from page_program import RUN, blocks_of
 from running import clean_environment, serving
 from started import STARTED
-from telesto import client
+from telesto import client, tasks
 from telesto.cli.common.app import COMMANDS, build
 from telesto.db.install.roles import load_roles
 from tools.documentation import generated
@@ -125,6 +125,8 @@ def test_the_reference_has_every_public_name() -> None:
     for name in set(client.__all__) - {"ERRORS", "PROTOCOL_MAJOR", "PROTOCOL_MINOR", *BRANCHES}:
         if not name.startswith("Async"):
             assert f"::: telesto.client.{name}\n" in python or f"| `{name}` |" in errors, name
+    for name in tasks.__all__:
+        assert f"::: telesto.tasks.{name}\n" in python
 
 
 def test_the_reference_has_every_command_and_its_options() -> None:

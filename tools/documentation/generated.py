@@ -33,8 +33,8 @@ def commands() -> str:
 
 
 def python() -> str:
-    """Every public name of the client that is no exception, documented by its docstring."""
-    from telesto import client
+    """Every public name of the client that is no exception, and of tasks, documented by its docstring."""
+    from telesto import client, tasks
 
     groups: dict[str, list[str]] = {"Clients and handles": [], "Values": [], "Enumerations and types": []}
     for name in sorted(client.__all__):
@@ -59,6 +59,9 @@ def python() -> str:
                 # Methods give them, so nobody calls the class.
                 lines.append("    options: {merge_init_into_class: false}")
             lines.append("")
+    lines.append("## Tasks\n")
+    for name in sorted(tasks.__all__):
+        lines += [f"::: telesto.tasks.{name}", ""]
     return "\n".join(lines)
 
 
