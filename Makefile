@@ -48,7 +48,7 @@ generate: .venv/dev.stamp ## Generate packets, errors, calls of procedures and d
 verify: .venv/dev.stamp ## Fail when a generated file is not what `make generate` gives
 	$(PY) -m tools.codegen --verify
 
-unit: .venv/dev.stamp ## Run the test suite only, or with POSTGRES=15 those of database and middleware on that release
+unit: .venv/dev.stamp .venv/docs.stamp ## Run the test suite only, or with POSTGRES=15 those of database and middleware on that release
 ifeq ($(POSTGRES),)
 	$(PY) -m pytest -n 2
 else
