@@ -96,7 +96,7 @@ MISTAKES: list[tuple[Change, str]] = [
     (error("QUEUE_FULL", recorded="perhaps"), "error QUEUE_FULL: recorded must be yes, no, in doubt"),
     (error("QUEUE_FULL", number="none"), "error QUEUE_FULL: it refuses no numbered request"),
     (packet("Ping", unsolicited=True), "packet Ping: only the server sends unsolicited packets"),
-    (packet("GoAway", id=0x71), "packet GoAway: a server's packet has an even id, not 0x71"),
+    (packet("GoAway", id=0xF1), "packet GoAway: a server's packet has an even id, not 0xf1"),
     (packet("Pong", numbered=True), "packet Pong: number, response and mode belong to a client's packet"),
     (packet("Pong", allowed=["IDENTIFIED"]), "packet Pong: an answer belongs to its request"),
     (
