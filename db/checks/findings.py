@@ -55,7 +55,11 @@ def _function_problems(connection: psycopg.Connection, manifest: Manifest) -> li
     return [
         *(Problem(name, "the function is missing") for name in texts if name not in names),
         *(Problem(name, "the function is not this release's") for name in names if name not in texts),
-        *(Problem(name, "the function exists more than once") for name in texts if names.count(name) > 1),
+        *(
+            Problem(name, "the function exists more than once")
+            for name, text in texts.items()
+            if names.count(name) > text.count("CREATE OR REPLACE FUNCTION")
+        ),
         *(
             Problem(function.name, "the function's text is not this release's")
             for function in installed

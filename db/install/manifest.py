@@ -125,5 +125,5 @@ def _read_procedure(directory: Traversable, entry: dict[str, str], codes: dict[s
     access = Access(entry["access"])
     if access is Access.PUBLIC:
         settings = _SETTINGS[Plans(entry.get("plans", Plans.PINNED))]
-        sql = re.sub(r"^(LANGUAGE .*)$", rf"\1\n{settings}", sql, count=1, flags=re.MULTILINE)
+        sql = re.sub(r"^(LANGUAGE .*)$", rf"\1\n{settings}", sql, flags=re.MULTILINE)
     return Procedure(name, access, sql)

@@ -715,3 +715,88 @@ class TestAdministration:
         with pytest.raises(psycopg.Error, match=words) as caught:
             user.value(f"SELECT telesto.{call}")
         assert caught.value.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    ("body", "stored", "content_type"),
+    [
+        ("'nails'", b"nails", "text/plain; charset=utf-8"),
+        ("'nails'::text", b"nails", "text/plain; charset=utf-8"),
+        ("'nails'::varchar(9)", b"nails", "text/plain; charset=utf-8"),
+        ("name FROM (SELECT 'für' AS name) AS item", "für".encode(), "text/plain; charset=utf-8"),
+        ("""'{"order":7}'::jsonb""", b'{"order": 7}', "application/json"),
+        ("""'{"order":7}'::json""", b'{"order":7}', "application/json"),
+        (
+            "item FROM (SELECT 7 AS item_id, 'saw' AS name) AS item",
+            b'{"item_id":7,"name":"saw"}',
+            "application/json",
+        ),
+        ("ARRAY[1, 2]", b"[1,2]", "application/json"),
+        ("7.5", b"7.5", "application/json"),
+        ("'\\x00ff'::bytea", b"\x00\xff", None),
+    ],
+)
+def test_a_body_of_any_type_is_put_by_the_names_of_queue_and_client(
+    user: Session, body: str, stored: bytes, content_type: str | None
+) -> None:
+    user.queue("orders")
+    what, source, rows = body.partition(" FROM ")
+    staged = user.value(f"SELECT telesto.put('orders', {what}){source}{rows}")
+    [found] = user.rows(
+        "SELECT sender_id, queue_id, body, headers FROM telesto.staged_messages WHERE staged_id = %s", staged
+    )
+    assert found["body"] == stored
+    assert found["headers"] == (None if content_type is None else {"content-type": content_type})
+    assert found["queue_id"] == user.value("SELECT telesto.get_queue('orders')")
+    assert found["sender_id"] == user.value("SELECT telesto.declare_client()")
+    assert user.value("SELECT (telesto.identify(%s)).name = session_user", found["sender_id"])
+
+
+def test_what_is_put_by_names_has_all_that_a_message_may_have(user: Session) -> None:
+    user.queue("orders")
+    reader = user.client("reader")
+    user.value(
+        """SELECT telesto.put('orders', 'nails', priority => 9, delay => interval '5 s', dedup_key => 'key',
+           headers => '{"content-type": "text/csv", "a": "b"}', expires => interval '1 day',
+           receiver_id => %s, context => 4, sender => 'shop')""",
+        reader,
+    )
+    [found] = user.rows("SELECT * FROM telesto.staged_messages")
+    assert found["headers"] == {"content-type": "text/csv", "a": "b"}
+    assert (found["priority"], found["receiver_id"], found["context"]) == (9, reader, 4)
+    assert (found["dedup_key"], found["delay_ms"], found["expires_ms"]) == ("key", 5_000, 86_400_000)
+    shop = user.value("SELECT telesto.declare_client('shop')")
+    assert found["sender_id"] == shop == user.value("SELECT (telesto.get_client_id('shop')).client_id")
+
+
+def test_puts_by_name_refuse_what_they_cannot_take(user: Session) -> None:
+    with pytest.raises(psycopg.Error, match="there is no queue 'none'") as refused:
+        user.value("SELECT telesto.put('none', 'nails')")
+    assert refused.value.sqlstate == "TL007"
+    user.queue("orders")
+    for arguments in (
+        "'orders', NULL",
+        "'orders', 'nails', headers => '[]'",
+        "'orders', 'nails', sender => ''",
+    ):
+        with pytest.raises(psycopg.Error) as refused:
+            user.value(f"SELECT telesto.put({arguments})")
+        assert refused.value.sqlstate == "TL012", arguments
+    user.client("looker", READ_ONLY)
+    with pytest.raises(psycopg.Error) as refused:
+        user.value("SELECT telesto.put('orders', 'nails', sender => 'looker')")
+    assert refused.value.sqlstate == "TL013"
+
+
+def test_two_transactions_that_put_first_under_one_name_are_one_client(
+    user: Session, other: Session, calls: Calls
+) -> None:
+    """The second waits for the first, and then uses the client that this one has registered."""
+    user.queue("orders")
+    with ThreadPoolExecutor(1) as pool:
+        with user.transaction():
+            user.value("SELECT telesto.put('orders', '1', sender => 'shop')")
+            second = pool.submit(other.value, "SELECT telesto.put('orders', '2', sender => 'shop')")
+            until_blocked(calls, other)
+        second.result(timeout=60)
+    assert len(set(user.column("SELECT sender_id FROM telesto.staged_messages"))) == 1
