@@ -87,7 +87,7 @@ class Running:
     def run(self) -> None:
         """Run commands until there are enough, no message comes, or a signal raises; wait for all."""
         threads = ThreadPoolExecutor(self._plan.concurrency, "command")
-        self._consumer.give_to_handlers()
+        self._consumer._give_to_handlers()
         try:
             try:
                 self._begin_all(threads)
@@ -168,10 +168,10 @@ class Running:
 
     def _work(self, leased: LeasedMessage) -> None:
         try:
-            if leased.begin():
+            if leased._begin():
                 self._process(leased)
         finally:
-            self._consumer.ended(leased)
+            self._consumer._ended(leased)
             self._slots.release()
 
     def _process(self, leased: LeasedMessage) -> None:

@@ -36,14 +36,13 @@ class AsyncLeasedMessage:
 
     Attributes:
         message: the message.
-        state: the membership of the queue under which it came; for the library itself.
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, driver: AsyncDriver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
-        self.state = state
+        self._state = state
         self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
@@ -61,14 +60,14 @@ class AsyncLeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self.lease in self.state.open
+        return self.lease in self._state.open
 
     async def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(AckCall(self.state.queue_id, [self.lease]))
+        await self._settle(AckCall(self._state.queue_id, [self.lease]))
 
     async def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
@@ -77,7 +76,7 @@ class AsyncLeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._driver.tell(self._driver.session.acked_in_database, self.state, self.lease)
+        self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
 
     async def nack(self, *, failed: bool = True, delay: Duration | None = None) -> None:
         """Gives the message back to its queue.
@@ -89,7 +88,7 @@ class AsyncLeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        await self._settle(NackCall(self.state.queue_id, [self.lease], failed, delay))
+        await self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
     async def reject(self, reason: str) -> None:
         """Sends the message to the dead letters at once: nobody can process it.
@@ -101,44 +100,44 @@ class AsyncLeasedMessage:
         Raises LeaseLostError when it is no longer this consumer's.
         """
         reason = arguments.check_reason(reason)
-        await self._settle(NackCall(self.state.queue_id, [self.lease], True, reject_reason=reason))
+        await self._settle(NackCall(self._state.queue_id, [self.lease], True, reject_reason=reason))
 
     async def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
-        call = TouchCall(self.state.queue_id, [self.lease])
+        call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            await self._driver.ask(session.settle, self.state, call)
+            await self._driver.ask(session.settle, self._state, call)
         except LeaseLostError:
-            self._driver.tell(session.consumers.touch_failed, self.state, self.lease)
+            self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
             raise
 
-    async def can_be_begun(self) -> bool:
+    async def _can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        held = self.state.can_be_begun(self.lease, self._given_at)
+        held = self._state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 await self.touch()
             held = self.held
         return held
 
-    async def begin(self) -> bool:
+    async def _begin(self) -> bool:
         """Says that a handler begins; returns False when the message is no longer the consumer's."""
-        if not await self.can_be_begun():
+        if not await self._can_be_begun():
             return False
         self._given_at = elapsed()
-        await self._driver.begin(self.state, self.message, self._given_at)
-        return await self.can_be_begun()
+        await self._driver.begin(self._state, self.message, self._given_at)
+        return await self._can_be_begun()
 
-    def give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
+    def _give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
         """Gives the message back to its queue, or rejects it, without waiting for the answer."""
         self._answered = True
-        call = NackCall(self.state.queue_id, [self.lease], failed, reject_reason=reject_reason)
-        self._driver.tell(self._driver.session.settle_soon, self.state, call)
+        call = NackCall(self._state.queue_id, [self.lease], failed, reject_reason=reject_reason)
+        self._driver.tell(self._driver.session.settle_soon, self._state, call)
 
     async def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        await self._driver.ask(self._driver.session.settle, self.state, call)
+        await self._driver.ask(self._driver.session.settle, self._state, call)
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,14 +149,14 @@ class AsyncLeasedMessage:
             return
         session = self._driver.session
         if isinstance(error, MessageRejectedError):
-            self.give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
+            self._give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
             return
         if error is not None:
-            self.give_back(failed=self._driver.is_failure(error))
+            self._give_back(failed=self._driver.is_failure(error))
             return
         self._answered = True
-        act = session.acked_in_database if self.state.ack_in_database else session.ack_soon
-        self._driver.tell(act, self.state, self.lease)
+        act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
+        self._driver.tell(act, self._state, self.lease)
 
 
 class AsyncConsumer:
@@ -201,18 +200,18 @@ class AsyncConsumer:
         return self._state.slowed
 
     @property
-    def client_closed(self) -> bool:
+    def _client_closed(self) -> bool:
         """Tells whether the client was closed, or is being closed."""
         return self._driver.session.closed
 
-    def give_to_handlers(self) -> None:
-        """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
+    def _give_to_handlers(self) -> None:
+        """Has messages begin with ``_begin``, and gives one of each partition at a time, until ``_ended``."""
         self._state.buffer.by_partition = True
 
-    def ended(self, leased: AsyncLeasedMessage) -> None:
+    def _ended(self, leased: AsyncLeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._driver.tell(self._driver.session.consumers.ended, leased.state, leased.message)
+            self._driver.tell(self._driver.session.consumers.ended, leased._state, leased.message)
 
     async def get(self, timeout: Duration | None = None) -> AsyncLeasedMessage | None:  # noqa: ASYNC109
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
@@ -238,7 +237,7 @@ class AsyncConsumer:
                 return None
             leased = AsyncLeasedMessage(self._driver, state, call.message, call.given_at)
             try:
-                held = await leased.can_be_begun()
+                held = await leased._can_be_begun()
             except BaseException:
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 raise
@@ -247,7 +246,7 @@ class AsyncConsumer:
                 return None
             if held:
                 return leased
-            self.ended(leased)
+            self._ended(leased)
 
     def stop(self) -> None:
         """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
@@ -294,7 +293,7 @@ class AsyncConsumer:
     async def _join_queue(self, state: ConsumerState, gone: int) -> None:
         """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
         while True:
-            state.queue_id = await self._queue.find(gone)
+            state.queue_id = await self._queue._find(gone)
             try:
                 await self._driver.ask(self._driver.session.join_consumer, state)
             except QueueNotExistingError:

@@ -74,7 +74,7 @@ class AsyncPool:
         What has not ended in time, or when this is cancelled again, is cancelled and goes back, as does what
         was not begun. Raises InvalidParameterError when the handler turns out to return nothing to await.
         """
-        self._consumer.give_to_handlers()
+        self._consumer._give_to_handlers()
         try:
             while True:
                 await self._free.acquire()
@@ -116,10 +116,10 @@ class AsyncPool:
     async def _work(self, leased: AsyncLeasedMessage) -> None:
         try:
             async with self._beginning:  # no message has begun before the handler of the one in front runs
-                begun = not self._stopping and await leased.begin()
+                begun = not self._stopping and await leased._begin()
             if self._stopping:
                 if leased.held:
-                    leased.give_back()
+                    leased._give_back()
             elif begun:
                 async with leased:
                     working = self._handler(leased.message)
@@ -130,12 +130,12 @@ class AsyncPool:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+            if isinstance(error, ClientClosedError) and self._consumer._client_closed:
                 log_unanswered(leased.message)
             else:
                 tell_failure(self._on_error, leased.message, error)
         finally:
-            self._consumer.ended(leased)
+            self._consumer._ended(leased)
             self._free.release()
 
     def _refuse(self, leased: AsyncLeasedMessage, result: object) -> None:
@@ -146,7 +146,7 @@ class AsyncPool:
             "have it await asyncio.to_thread(...) for what is plain, or use TelestoClient"
         )
         self.stop()
-        leased.give_back()
+        leased._give_back()
 
 
 class AsyncPools:

@@ -150,7 +150,7 @@ class AsyncRequests:
         gone_id = 0
         while True:
             try:
-                queue_id = await queue.id_now()
+                queue_id = await queue._id_now()
                 there = await self._driver.run(queue_calls.QueueSettingsCall(queue_id))
             except QueueNotExistingError:
                 try:
@@ -212,7 +212,7 @@ class AsyncRequests:
 
         Raises MessageNotExistingError when nothing is known.
         """
-        queue_id = None if queue is None else await self._queues.of(queue).id_now()
+        queue_id = None if queue is None else await self._queues.of(queue)._id_now()
         return await self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     # ------------------------------------------------------------------ messages
@@ -270,7 +270,7 @@ class AsyncRequests:
         if at is not None:
             delay = arguments.delay_until(at, delay)
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
-        queue_ids = [handle.queue_id or await handle.find() for handle in handles]
+        queue_ids = [handle.queue_id or await handle._find() for handle in handles]
         call = queue_calls.PutSeveralCall(
             queue_ids,
             body,
@@ -286,7 +286,7 @@ class AsyncRequests:
         results = await self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):
             if isinstance(result.error, QueueNotExistingError):
-                handle.forget()
+                handle._forget()
         return shared.raise_if_all_failed(results)
 
     async def retrieve_message(

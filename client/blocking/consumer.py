@@ -37,14 +37,13 @@ class LeasedMessage:
 
     Attributes:
         message: the message.
-        state: the membership of the queue under which it came; for the library itself.
         lease: consumer_id, lease_id and message_id, as ``telesto.ack`` in SQL takes them.
     """
 
     def __init__(self, driver: Driver, state: ConsumerState, message: Message, given_at: float) -> None:
         assert message.lease is not None
         self._driver = driver
-        self.state = state
+        self._state = state
         self._given_at = given_at
         self.lease: LeaseId = message.lease
         self._answered = False
@@ -62,14 +61,14 @@ class LeasedMessage:
     @property
     def held(self) -> bool:
         """Tells whether the consumer has it still, as far as the client knows."""
-        return self.lease in self.state.open
+        return self.lease in self._state.open
 
     def ack(self) -> None:
         """Says that the message is processed; it is done once this returns.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(AckCall(self.state.queue_id, [self.lease]))
+        self._settle(AckCall(self._state.queue_id, [self.lease]))
 
     def acked_in_database(self) -> None:
         """Says that a transaction of the application which called ``telesto.ack`` is committed.
@@ -78,7 +77,7 @@ class LeasedMessage:
         failed, which is logged.
         """
         self._answered = True
-        self._driver.tell(self._driver.session.acked_in_database, self.state, self.lease)
+        self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
 
     def nack(self, *, failed: bool = True, delay: Duration | None = None) -> None:
         """Gives the message back to its queue.
@@ -90,7 +89,7 @@ class LeasedMessage:
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(NackCall(self.state.queue_id, [self.lease], failed, delay))
+        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
 
     def reject(self, reason: str) -> None:
         """Sends the message to the dead letters at once: nobody can process it.
@@ -102,44 +101,44 @@ class LeasedMessage:
         Raises LeaseLostError when it is no longer this consumer's.
         """
         reason = arguments.check_reason(reason)
-        self._settle(NackCall(self.state.queue_id, [self.lease], True, reject_reason=reason))
+        self._settle(NackCall(self._state.queue_id, [self.lease], True, reject_reason=reason))
 
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
         session = self._driver.session
-        call = TouchCall(self.state.queue_id, [self.lease])
+        call = TouchCall(self._state.queue_id, [self.lease])
         try:
-            self._driver.ask(session.settle, self.state, call)
+            self._driver.ask(session.settle, self._state, call)
         except LeaseLostError:
-            self._driver.tell(session.consumers.touch_failed, self.state, self.lease)
+            self._driver.tell(session.consumers.touch_failed, self._state, self.lease)
             raise
 
-    def can_be_begun(self) -> bool:
+    def _can_be_begun(self) -> bool:
         """Tells whether it is the consumer's still; after a pause of the process the service is asked."""
-        held = self.state.can_be_begun(self.lease, self._given_at)
+        held = self._state.can_be_begun(self.lease, self._given_at)
         if held is None:
             with suppress(LeaseLostError):
                 self.touch()
             held = self.held
         return held
 
-    def begin(self) -> bool:
+    def _begin(self) -> bool:
         """Says that a handler begins; returns False when the message is no longer the consumer's."""
-        if not self.can_be_begun():
+        if not self._can_be_begun():
             return False
         self._given_at = elapsed()
-        self._driver.begin(self.state, self.message, self._given_at)
-        return self.can_be_begun()
+        self._driver.begin(self._state, self.message, self._given_at)
+        return self._can_be_begun()
 
-    def give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
+    def _give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
         """Gives the message back to its queue, or rejects it, without waiting for the answer."""
         self._answered = True
-        call = NackCall(self.state.queue_id, [self.lease], failed, reject_reason=reject_reason)
-        self._driver.tell(self._driver.session.settle_soon, self.state, call)
+        call = NackCall(self._state.queue_id, [self.lease], failed, reject_reason=reject_reason)
+        self._driver.tell(self._driver.session.settle_soon, self._state, call)
 
     def _settle(self, call: SettleCall) -> None:
         self._answered = True
-        self._driver.ask(self._driver.session.settle, self.state, call)
+        self._driver.ask(self._driver.session.settle, self._state, call)
 
     def __enter__(self) -> Self:
         return self
@@ -151,14 +150,14 @@ class LeasedMessage:
             return
         session = self._driver.session
         if isinstance(error, MessageRejectedError):
-            self.give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
+            self._give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
             return
         if error is not None:
-            self.give_back(failed=self._driver.is_failure(error))
+            self._give_back(failed=self._driver.is_failure(error))
             return
         self._answered = True
-        act = session.acked_in_database if self.state.ack_in_database else session.ack_soon
-        self._driver.tell(act, self.state, self.lease)
+        act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
+        self._driver.tell(act, self._state, self.lease)
 
 
 class Consumer:
@@ -202,18 +201,18 @@ class Consumer:
         return self._state.slowed
 
     @property
-    def client_closed(self) -> bool:
+    def _client_closed(self) -> bool:
         """Tells whether the client was closed, or is being closed."""
         return self._driver.session.closed
 
-    def give_to_handlers(self) -> None:
-        """Has messages begin with ``begin``, and gives one of each partition at a time, until ``ended``."""
+    def _give_to_handlers(self) -> None:
+        """Has messages begin with ``_begin``, and gives one of each partition at a time, until ``_ended``."""
         self._state.buffer.by_partition = True
 
-    def ended(self, leased: LeasedMessage) -> None:
+    def _ended(self, leased: LeasedMessage) -> None:
         """A message is worked on no more."""
         if leased.message.partition_key is not None:
-            self._driver.tell(self._driver.session.consumers.ended, leased.state, leased.message)
+            self._driver.tell(self._driver.session.consumers.ended, leased._state, leased.message)
 
     def get(self, timeout: Duration | None = None) -> LeasedMessage | None:
         """Takes the next message; None when none came within ``timeout`` seconds or the consumer is closed.
@@ -239,7 +238,7 @@ class Consumer:
                 return None
             leased = LeasedMessage(self._driver, state, call.message, call.given_at)
             try:
-                held = leased.can_be_begun()
+                held = leased._can_be_begun()
             except BaseException:
                 self._driver.tell(self._driver.session.consumers.forget, call)
                 raise
@@ -248,7 +247,7 @@ class Consumer:
                 return None
             if held:
                 return leased
-            self.ended(leased)
+            self._ended(leased)
 
     def stop(self) -> None:
         """Gives nothing more: ``get`` returns None, and what was not taken goes back to the queue, in order.
@@ -295,7 +294,7 @@ class Consumer:
     def _join_queue(self, state: ConsumerState, gone: int) -> None:
         """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
         while True:
-            state.queue_id = self._queue.find(gone)
+            state.queue_id = self._queue._find(gone)
             try:
                 self._driver.ask(self._driver.session.join_consumer, state)
             except QueueNotExistingError:

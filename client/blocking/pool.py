@@ -84,7 +84,7 @@ class Pool:
         from concurrent.futures import ThreadPoolExecutor
 
         threads = ThreadPoolExecutor(self._concurrency, "telesto consumer")
-        self._consumer.give_to_handlers()
+        self._consumer._give_to_handlers()
 
         def work(leased: LeasedMessage) -> None:
             try:
@@ -127,21 +127,21 @@ class Pool:
             self._handle(leased)
         finally:
             self._workers.discard(thread)
-            self._consumer.ended(leased)
+            self._consumer._ended(leased)
 
     def _handle(self, leased: LeasedMessage) -> None:
         """Has the handler work on a message, and answers it; that the client is closed is not its failure."""
         try:
             if self._stopping:
                 if leased.held:
-                    leased.give_back()
-            elif leased.begin():
+                    leased._give_back()
+            elif leased._begin():
                 with leased:
                     result = self._handler(leased.message)
                     if result is not None:
                         self._check(leased, result)
         except BaseException as error:  # noqa: BLE001 - a thread of a pool has no caller
-            if isinstance(error, ClientClosedError) and self._consumer.client_closed:
+            if isinstance(error, ClientClosedError) and self._consumer._client_closed:
                 log_unanswered(leased.message)
             else:
                 tell_failure(self._on_error, leased.message, error)
@@ -153,7 +153,7 @@ class Pool:
         except InvalidParameterError as error:
             self._unfit = error
             self.stop()
-            leased.give_back()
+            leased._give_back()
 
 
 class Pools:

@@ -77,11 +77,11 @@ class Queue(QueueHandle):
     def _key(self) -> tuple[Driver, str | int]:
         return self._driver, self.name or self.queue_id
 
-    def belongs_to(self, driver: Driver) -> bool:
+    def _belongs_to(self, driver: Driver) -> bool:
         """Tells whether it is a queue of the client that this driver serves."""
         return self._driver is driver
 
-    def find(self, instead_of: int = 0) -> int:
+    def _find(self, instead_of: int = 0) -> int:
         """Returns the queue's id, which the service is asked for when it is not known.
 
         Args:
@@ -96,7 +96,7 @@ class Queue(QueueHandle):
     def _with_id(self, act: Callable[[int], ResultT]) -> ResultT:
         """Does something with the queue's id; again when the queue was deleted and there is a new one."""
         while True:
-            queue_id = self.queue_id or self.find()
+            queue_id = self.queue_id or self._find()
             try:
                 return act(queue_id)
             except QueueNotExistingError as gone:
@@ -104,23 +104,23 @@ class Queue(QueueHandle):
 
     def _once(self, act: Callable[[int], ResultT]) -> ResultT:
         """Does something with the queue's id, but not to a queue made anew, which the caller never saw."""
-        queue_id = self.queue_id or self.find()
+        queue_id = self.queue_id or self._find()
         try:
             return act(queue_id)
         except QueueNotExistingError:
-            self.forget()
+            self._forget()
             raise
 
-    def id_now(self) -> int:
+    def _id_now(self) -> int:
         """Returns the id that the queue of this name has now. Raises QueueNotExistingError."""
-        return self.find(instead_of=self.queue_id)
+        return self._find(instead_of=self.queue_id)
 
     def _find_anew(self, before: int, gone: QueueNotExistingError) -> None:
         """Finds the queue that bears the name now.
 
         Raises the error when there is none, or when it is about another queue, such as that for dead letters.
         """
-        if gone.related_id not in (None, before) or self.find(instead_of=before) == before:
+        if gone.related_id not in (None, before) or self._find(instead_of=before) == before:
             raise gone
 
     # ------------------------------------------------------------------ putting
@@ -167,7 +167,7 @@ class Queue(QueueHandle):
             delay = arguments.delay_until(at, delay)
         # Here and in get not by _with_id: a closure and a coroutine more are felt in every message.
         while True:
-            queue_id = self.queue_id or self.find()
+            queue_id = self.queue_id or self._find()
             call = queue_calls.PutCall(
                 queue_id,
                 body,
@@ -197,14 +197,14 @@ class Queue(QueueHandle):
         sent. Raises NotConnectedError when nothing can be sent to begin with, and QueueNotExistingError when
         no queue has the name.
         """
-        queue_id = self.queue_id or self.find()
+        queue_id = self.queue_id or self._find()
         batches = shared.put_batches(queue_id, messages, self._driver.options)
         results = in_batches(self._driver, batches, shared.failed_batch)
         if any(isinstance(result.error, QueueNotExistingError) for result in results):
-            self.forget()
+            self._forget()
         return results
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Has the queue's id found anew when the handle is used again, if its name is known."""
         if self.name:
             self.queue_id = 0
@@ -228,7 +228,7 @@ class Queue(QueueHandle):
         Raises QueueNotExistingError, also when the queue is deleted meanwhile.
         """
         while True:
-            queue_id = self.queue_id or self.find()
+            queue_id = self.queue_id or self._find()
             call = queue_calls.ReadCall(queue_id, sender_id, mode, timeout)
             try:
                 messages = self._driver.run(call)
@@ -253,7 +253,7 @@ class Queue(QueueHandle):
         it is not taken and raises MessageTooLargeError, whose related_id names it. For the rest see ``get``.
         """
         while True:
-            queue_id = self.queue_id or self.find()
+            queue_id = self.queue_id or self._find()
             call = queue_calls.ReadCall(queue_id, sender_id, mode, timeout, max_messages, max_bytes)
             try:
                 return self._driver.run(call)
@@ -362,7 +362,7 @@ class Queue(QueueHandle):
         ``serve_requests`` failed.
         """
         while True:
-            queue_id = self.queue_id or self.find()
+            queue_id = self.queue_id or self._find()
             put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
             self._driver.start_connecting()
             asked, response = self._driver.start(put), self._driver.start(read)
@@ -473,7 +473,7 @@ class Queue(QueueHandle):
         next call finds the new one.
         """
         self._once(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
-        self.forget()
+        self._forget()
 
     def dead_letters(self, *, after_message_id: int = 0) -> Iterator[DeadLetter]:
         """Yields the dead letters of the queue by rising message id, those above one.
@@ -482,7 +482,7 @@ class Queue(QueueHandle):
         Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
         """
         after, more = after_message_id, True
-        queue_id = self.id_now()
+        queue_id = self._id_now()
         while more:
             call = queue_calls.DeadLettersCall(queue_id, after, self._driver.options.page_size)
             letters, more = self._driver.run(call)
@@ -499,7 +499,7 @@ class Queue(QueueHandle):
         Returns how many were sent back. The queue's bound does not hold for them, and what has expired does
         not expire again.
         """
-        return self._driver.run(queue_calls.RedriveCall(self.id_now(), message_ids))
+        return self._driver.run(queue_calls.RedriveCall(self._id_now(), message_ids))
 
     def delete_dead_letters(self, message_ids: Collection[int] | None = None) -> int:
         """Deletes dead letters for good; the queue may be gone, as for ``dead_letters``.
@@ -509,7 +509,7 @@ class Queue(QueueHandle):
 
         Returns how many were deleted.
         """
-        return self._driver.run(queue_calls.DeleteLettersCall(self.id_now(), message_ids))
+        return self._driver.run(queue_calls.DeleteLettersCall(self._id_now(), message_ids))
 
 
 class Queues:
@@ -536,7 +536,7 @@ class Queues:
         if found is not None:
             return found
         if isinstance(queue, Queue):
-            return queue if queue.belongs_to(self.driver) else self.of(queue.name or queue.queue_id, what)
+            return queue if queue._belongs_to(self.driver) else self.of(queue.name or queue.queue_id, what)
         if isinstance(queue, str) and type(queue) is not str:  # such as a StrEnum
             return self.of(str.__str__(queue), what)
         if isinstance(queue, str):
@@ -554,7 +554,7 @@ class Queues:
         found = dict(settings)
         dead_letters = found.get("dead_letter_queue")
         if dead_letters is not None:
-            found["dead_letter_queue"] = self.of(dead_letters, "dead_letter_queue").id_now()
+            found["dead_letter_queue"] = self.of(dead_letters, "dead_letter_queue")._id_now()
         return found
 
     def named(self, queue_id: int, name: str) -> Queue:

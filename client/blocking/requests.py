@@ -151,7 +151,7 @@ class Requests:
         gone_id = 0
         while True:
             try:
-                queue_id = queue.id_now()
+                queue_id = queue._id_now()
                 there = self._driver.run(queue_calls.QueueSettingsCall(queue_id))
             except QueueNotExistingError:
                 try:
@@ -211,7 +211,7 @@ class Requests:
 
         Raises MessageNotExistingError when nothing is known.
         """
-        queue_id = None if queue is None else self._queues.of(queue).id_now()
+        queue_id = None if queue is None else self._queues.of(queue)._id_now()
         return self._driver.run(queue_calls.MessageHistoryCall(message_id, queue_id))
 
     # ------------------------------------------------------------------ messages
@@ -269,7 +269,7 @@ class Requests:
         if at is not None:
             delay = arguments.delay_until(at, delay)
         handles = [self._queues.of(queue, "queues") for queue in arguments.check_queues(queues)]
-        queue_ids = [handle.queue_id or handle.find() for handle in handles]
+        queue_ids = [handle.queue_id or handle._find() for handle in handles]
         call = queue_calls.PutSeveralCall(
             queue_ids,
             body,
@@ -285,7 +285,7 @@ class Requests:
         results = self._driver.run(call)
         for handle, result in zip(handles, results, strict=True):
             if isinstance(result.error, QueueNotExistingError):
-                handle.forget()
+                handle._forget()
         return shared.raise_if_all_failed(results)
 
     def retrieve_message(

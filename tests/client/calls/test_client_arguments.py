@@ -240,8 +240,6 @@ WITHOUT_ARGUMENTS = {
     "delete_client", "get_active_queues", "get_queues", "ping", "recovered_puts",
     "subscriptions", "topics",
 }  # fmt: skip
-#: What only the library itself calls.
-INNER = {"Queue.belongs_to", "Queue.find"}
 OWNERS: dict[str, Any] = {"": TelestoClient, "Queue.": Queue, "Topic.": Topic}
 
 
@@ -249,7 +247,7 @@ def cases() -> list[tuple[str, str]]:
     found = []
     for prefix, owner in OWNERS.items():
         for name, method in inspect.getmembers(owner, inspect.isfunction):
-            if not name.startswith("_") and name not in WITHOUT_ARGUMENTS and prefix + name not in INNER:
+            if not name.startswith("_") and name not in WITHOUT_ARGUMENTS:
                 for parameter in list(inspect.signature(method).parameters)[1:]:
                     parameters = SETTINGS if parameter == "changes" else [parameter]
                     found += [(prefix + name, each) for each in parameters]

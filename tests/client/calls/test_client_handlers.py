@@ -270,14 +270,14 @@ def test_a_pool_whose_handlers_end_in_time_leaves_no_thread(
     real_service_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue_id = put_two(real_service_url)
-    ended = Consumer.ended
+    ended = Consumer._ended
 
     def ended_late(self: Consumer, leased: Any) -> None:
         time.sleep(SLOW_END_S)
         ended(self, leased)
 
     pools = pools_that_run(monkeypatch)
-    monkeypatch.setattr(Consumer, "ended", ended_late)
+    monkeypatch.setattr(Consumer, "_ended", ended_late)
     with TelestoClient(real_service_url, name="worker") as client:
         client.connect()
         left: list[str] = []
