@@ -6,16 +6,28 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 #: Seconds after which something counts as not happening: far more than it takes, for machines may be busy.
 LIMIT = 60.0
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition that gives no signal."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, "it has not come true in time"
+        time.sleep(0.05)
+
+
 class Program:
     """A program that runs, and the lines that it prints."""
 
-    def __init__(self, command: tuple[str, ...], folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: tuple[str, ...], folder: Path, environment: dict[str, str], with_errors: bool = False
+    ) -> None:
         # A session of its own, so that the processes that it starts can be ended with it.
         self.process = subprocess.Popen(
             [sys.executable, *command],
@@ -23,6 +35,7 @@ class Program:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if with_errors else None,
             text=True,
             start_new_session=True,
         )
