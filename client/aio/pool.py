@@ -13,7 +13,7 @@ from typing import Any
 from telesto.client import arguments
 from telesto.client.aio.consumer import AsyncConsumer, AsyncLeasedMessage
 from telesto.client.blocking.pool import OnError, log_unanswered, put_back, tell_failure
-from telesto.client.calls import failures
+from telesto.client.calls import failures, tracing
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver, is_cancelled
@@ -122,11 +122,12 @@ class AsyncPool:
                     leased._give_back()
             elif begun:
                 async with leased:
-                    working = self._handler(leased.message)
-                    if inspect.isawaitable(working):
-                        await working
-                    else:
-                        self._refuse(leased, working)
+                    with tracing.processing(leased.message, self._consumer._queue.name):
+                        working = self._handler(leased.message)
+                        if inspect.isawaitable(working):
+                            await working
+                        else:
+                            self._refuse(leased, working)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise

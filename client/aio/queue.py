@@ -172,6 +172,7 @@ class AsyncQueue(QueueHandle):
                 partition_key,
                 headers,
             )
+            call.destination = self.name
             try:
                 return await self._driver.run(call)
             except QueueNotExistingError as gone:
@@ -190,7 +191,7 @@ class AsyncQueue(QueueHandle):
         no queue has the name.
         """
         queue_id = self.queue_id or await self._find()
-        batches = shared.put_batches(queue_id, messages, self._driver.options)
+        batches = shared.put_batches(queue_id, messages, self._driver.options, self.name)
         results = await in_batches(self._driver, batches, shared.failed_batch)
         if any(isinstance(result.error, QueueNotExistingError) for result in results):
             self._forget()
@@ -356,6 +357,7 @@ class AsyncQueue(QueueHandle):
         while True:
             queue_id = self.queue_id or await self._find()
             put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
+            put.destination = self.name
             await self._driver.start_connecting()
             asked, response = self._driver.start(put), self._driver.start(read)
             try:

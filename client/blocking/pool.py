@@ -13,7 +13,7 @@ from typing import Any
 
 from telesto.client import arguments
 from telesto.client.blocking.consumer import Consumer, LeasedMessage
-from telesto.client.calls import failures
+from telesto.client.calls import failures, tracing
 from telesto.client.errors import ClientClosedError
 from telesto.client.io import shared
 from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
@@ -137,7 +137,8 @@ class Pool:
                     leased._give_back()
             elif leased._begin():
                 with leased:
-                    result = self._handler(leased.message)
+                    with tracing.processing(leased.message, self._consumer._queue.name):
+                        result = self._handler(leased.message)
                     if result is not None:
                         self._check(leased, result)
         except BaseException as error:  # noqa: BLE001 - a thread of a pool has no caller

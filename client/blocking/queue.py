@@ -180,6 +180,7 @@ class Queue(QueueHandle):
                 partition_key,
                 headers,
             )
+            call.destination = self.name
             try:
                 return self._driver.run(call)
             except QueueNotExistingError as gone:
@@ -198,7 +199,7 @@ class Queue(QueueHandle):
         no queue has the name.
         """
         queue_id = self.queue_id or self._find()
-        batches = shared.put_batches(queue_id, messages, self._driver.options)
+        batches = shared.put_batches(queue_id, messages, self._driver.options, self.name)
         results = in_batches(self._driver, batches, shared.failed_batch)
         if any(isinstance(result.error, QueueNotExistingError) for result in results):
             self._forget()
@@ -364,6 +365,7 @@ class Queue(QueueHandle):
         while True:
             queue_id = self.queue_id or self._find()
             put, read = shared.request_calls(queue_id, body, priority, receiver_id, headers, timeout)
+            put.destination = self.name
             self._driver.start_connecting()
             asked, response = self._driver.start(put), self._driver.start(read)
             try:

@@ -80,6 +80,8 @@ class Call(Generic[ResultT]):
         gated: what the call returns has to be written to the client's state first.
         unattended: it comes from the client's state; no caller waits for it.
         reader: who reads, for a client with a state.
+        destination: the name of the queue of a put, where it is known, for traces.
+        span: the span of a put that is traced, until its caller has the answer.
     """
 
     method: ClassVar[str]
@@ -119,6 +121,8 @@ class Call(Generic[ResultT]):
     gated: bool = False
     unattended: bool = False
     reader: Reader | None = None
+    destination: str = ""
+    span: Any = None
 
     def __init_subclass__(cls, request: type[Packet] | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -236,13 +236,19 @@ def response_of(messages: list[Message], request: PutCall) -> Message:
 
 
 def put_batches(
-    queue_id: int, messages: Iterable[NewMessage | Body], options: ClientOptions
+    queue_id: int, messages: Iterable[NewMessage | Body], options: ClientOptions, name: str
 ) -> Iterator[PutManyCall]:
-    """Makes the requests of ``put_many``, as few as the limits allow."""
+    """Makes the requests of ``put_many`` to a queue of this name, as few as the limits allow."""
     queue_id = arguments.check_id("queue_id", queue_id)
     queued = _checked(messages, lambda message: arguments.queued_message(queue_id, message))
     batches = _batches(queued, lambda element: content_bytes(element.message), options)
-    return (PutManyCall(queue_id, batch) for batch in batches)
+
+    def put(batch: list[packets.QueuedMessage]) -> PutManyCall:
+        call = PutManyCall(queue_id, batch)
+        call.destination = name
+        return call
+
+    return (put(batch) for batch in batches)
 
 
 def topic_batches(

@@ -43,7 +43,7 @@ from telesto.client.bookkeeping.identity import HandshakeResult
 from telesto.client.bookkeeping.ledger import Ledger
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.bookkeeping.write_ahead_log import WriteAheadLog
-from telesto.client.calls import failures
+from telesto.client.calls import failures, tracing
 from telesto.client.calls.queue_calls import (
     DONE,
     EARLY_MAX,
@@ -176,6 +176,8 @@ class Session(BaseSession):
         if call.taking:
             call.wait_until = self._clock() + call.wait
             call.on_answer = self._read_answered
+        if call.noted:
+            tracing.sending(call)
         line.last_order += 1
         call.order = line.last_order
         self._start_clock(call)
@@ -229,15 +231,19 @@ class Session(BaseSession):
             self._end_get(call)
         if error is not None:
             self.confirm_answer(call)
+            if call.span is not None:
+                tracing.sent(call, error)
             raise error
         if isinstance(call, TakingCall):
             self._ledger.received.taken(call, self._clock())
         elif call.number:
             self.confirm_answer(call)
-        return call.result()
+        return call.result() if call.span is None else tracing.result_of(call)
 
     def abandon(self, call: Call[Any]) -> None:
         """The caller no longer waits; what the call took is kept for the next matching read."""
+        if call.span is not None:
+            tracing.sent(call, None)
         if call.phase == DONE:
             self._untaken -= 1
         if isinstance(call, NextCall):
