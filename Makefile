@@ -32,7 +32,7 @@ check: .venv/dev.stamp verify docs ## Lint, types, layers, generated files, SQL 
 	.venv/bin/ruff format --check .
 	$(MYPY) -p telesto
 	$(MYPY) tools/checks tools/codegen tools/documentation
-	MYPYPATH=examples:examples/jobs $(MYPY) examples
+	MYPYPATH=examples:examples/asyncio_service:examples/jobs $(MYPY) examples
 	.venv/bin/lint-imports
 	$(PY) -m tools.checks
 
