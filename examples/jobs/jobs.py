@@ -11,7 +11,7 @@ FOLDER = Path(os.environ.get("JOBS_FOLDER", "."))
 app = App()  # TELESTO_URL says where the service is
 
 
-@app.task(queue="reminders", max_attempts=8, backoff=0.2)
+@app.task(queue="reminders", max_attempts=20, backoff=0.2)
 def remind(customer: str, text: str) -> None:
     """Drops a note into the customer's mailbox. Without a mailbox it fails, and is tried again."""
     attempt = current_message().attempt

@@ -5,26 +5,17 @@ import re
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from programs import LIMIT, Program
+from programs import LIMIT, Program, until
 from telesto import TelestoClient
 
 Office = Callable[..., Program]
 TELESTO = str(Path(sys.executable).with_name("telesto"))
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that gives no signal."""
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "it has not come true in time"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -41,11 +32,11 @@ def put(office: Office, task: str, *arguments: object) -> None:
 def test_a_reminder_is_tried_until_there_is_a_mailbox(office: Office, tmp_path: Path) -> None:
     office("office.py", "remind", "bert", "call back").finish()
     worker = office(TELESTO, "worker", "jobs:app", "--queue", "reminders")
-    worker.wait_for("remind bert, attempt 1")
+    worker.wait_for("remind bert, attempt 2")  # the first one has failed
     (tmp_path / "bert").mkdir()
     notes = tmp_path / "bert" / "notes"
     until(lambda: notes.exists() and notes.read_text().endswith("\n"))
-    assert re.fullmatch(r"call back \(attempt [2-8]\)\n", notes.read_text())
+    assert re.fullmatch(r"call back \(attempt ([2-9]|1\d)\)\n", notes.read_text())
 
 
 def test_reminders_for_later_come_or_are_cancelled(
@@ -81,18 +72,20 @@ def test_sigterm_lets_a_task_end_and_leaves_the_next_one(
     source = tmp_path / "source"
     os.mkfifo(source)  # reading it takes until the test has written
     put(office, "count_lines", str(source))
-    put(office, "count_lines", str(tmp_path / "untouched"))
+    (tmp_path / "other").write_text("one\n")
+    put(office, "count_lines", str(tmp_path / "other"))
     worker = office(TELESTO, "worker", "jobs:app", "--queue", "counts", "--concurrency", "1")
     counts = telesto_client.queue("counts")
     with source.open("w") as pipe:  # opened once the task has opened it
-        until(lambda: counts.statistics().leased == 2)
         worker.process.send_signal(signal.SIGTERM)
-        until(lambda: counts.statistics().ready == 1)  # the second message is given back
+        until(lambda: counts.statistics().ready == 1)  # the worker gives the second message back
         pipe.write("one\ntwo\n")
     assert worker.process.wait(LIMIT) == 0
     assert (tmp_path / "source.count").read_text() == "2"
-    (rest,) = counts.browse()
-    assert rest.attempt == 0
+    if not (tmp_path / "other.count").exists():  # begun if it was ready before the signal came
+        (rest,) = counts.browse()
+        assert rest.attempt == 0
+    assert (counts.statistics().leased, counts.statistics().dead) == (0, 0)
 
 
 def test_a_killed_process_is_replaced_and_its_task_runs_again(office: Office, tmp_path: Path) -> None:
@@ -105,7 +98,7 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(office: Office, tm
         source.unlink()
         source.write_text("one\ntwo\nthree\n")
         os.kill(process, signal.SIGKILL)
-    worker.wait_for("counts source")
+        worker.wait_for("counts source")
     result = tmp_path / "source.count"
     until(lambda: result.exists() and result.read_text() == "3")
 

@@ -5,24 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from programs import LIMIT
+from programs import LIMIT, until
 from telesto import TelestoClient
 
 HERE = Path(__file__).parent
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that gives no signal."""
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "it has not come true in time"
-        time.sleep(0.05)
 
 
 class Shell:
