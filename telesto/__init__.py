@@ -21,9 +21,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("telesto-mq")
-    if name[0].isupper():
+    if name == "__all__" or name[0].isupper():
         import telesto.client
 
+        if name == "__all__":
+            return telesto.client.__all__
         if name in telesto.client.__all__:
             return getattr(telesto.client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -107,3 +107,11 @@ def test_a_type_checker_sees_what_the_package_offers(tmp_path: Path) -> None:
     )
     lines = [line.split(":")[1] for line in checked.stdout.splitlines() if ": error:" in line]
     assert lines == ["2", "3", "4", "7", "8", "9", "10", "11"], checked.stdout
+
+
+def test_a_star_import_has_all_that_the_client_offers() -> None:
+    code = "from telesto import *; import telesto.client; print({*telesto.client.__all__} - {*globals()})"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "set()\n"
+    )
