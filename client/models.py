@@ -323,6 +323,100 @@ class TopicStatistics:
 
 
 @dataclass(slots=True)
+class QueueFigures:
+    """A queue as it is listed.
+
+    Attributes:
+        queue_id: identifies the queue.
+        name: its name.
+        depth: messages that wait.
+    """
+
+    queue_id: int
+    name: str
+    depth: int
+
+
+@dataclass(slots=True)
+class ClientFigures:
+    """A client as it is listed.
+
+    Attributes:
+        client_id: identifies the client.
+        name: its name.
+        mode: what it may do.
+        temporary: it lasts as long as it is connected.
+        session_at: when it connected the last time, in UTC, by the database's clock.
+        process: the process that did, as it calls itself, such as ``host:pid``; None when not known.
+        library: the name and version of its library; None when not known.
+        address: the address of its connection; None when not known.
+        unconfirmed: messages that it was handed over and has not confirmed; 1,000 for more.
+        subscriptions: topics to which it subscribes; 1,000 for more.
+    """
+
+    client_id: int
+    name: str
+    mode: ClientMode
+    temporary: bool
+    session_at: datetime
+    process: str | None
+    library: str | None
+    address: str | None
+    unconfirmed: int
+    subscriptions: int
+
+
+@dataclass(slots=True)
+class ConsumerFigures:
+    """A consumer as it is listed.
+
+    Attributes:
+        consumer_id: identifies the consumer.
+        queue_id: its queue.
+        queue: that queue's name.
+        client_id: its client.
+        client: that client's name; None when the client is gone.
+        middleware_id: the middleware to which it is connected.
+        joined_at: since when, in UTC, by the database's clock.
+        leases: messages that it has and has not acknowledged; 1,000 for more.
+        paused: it has no credit.
+        slow: it counts as slow now; others are served first.
+    """
+
+    consumer_id: int
+    queue_id: int
+    queue: str
+    client_id: int
+    client: str | None
+    middleware_id: int
+    joined_at: datetime
+    leases: int
+    paused: bool
+    slow: bool
+
+
+@dataclass(slots=True)
+class MiddlewareFigures:
+    """A running middleware as it is listed.
+
+    Attributes:
+        middleware_id: identifies the middleware.
+        address: where clients reach it.
+        version: its release.
+        started_at: since when it runs, in UTC, by the database's clock.
+        heartbeat_at: its last sign of life, likewise.
+        consumers: consumers that are connected to it.
+    """
+
+    middleware_id: int
+    address: str
+    version: str
+    started_at: datetime
+    heartbeat_at: datetime
+    consumers: int
+
+
+@dataclass(slots=True)
 class Subscription:
     """A subscription of this client as it is listed.
 

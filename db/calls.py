@@ -371,11 +371,31 @@ def list_active_queues(*, client_id: int | None, after_id: int | None, max_rows:
     return _TEXTS["list_active_queues"], client_id, after_id, max_rows
 
 
+def list_client_figures(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
+    """A page of the clients, by rising id, for people."""
+    return _TEXTS["list_client_figures"], after_id, max_rows, pattern
+
+
+def list_consumers(*, after_id: int | None, max_rows: int | None, of_queue: int | None) -> Statement:
+    """A page of the consumers, by rising id, for people."""
+    return _TEXTS["list_consumers"], after_id, max_rows, of_queue
+
+
 def list_dead_letters(
     *, from_queue: int | None, after_message_id: int | None, max_rows: int | None, max_bytes: int | None
 ) -> Statement:
     """Shows the dead letters of a queue by rising id."""
     return _TEXTS["list_dead_letters"], from_queue, after_message_id, max_rows, max_bytes
+
+
+def list_middlewares(*, after_id: int | None, max_rows: int | None) -> Statement:
+    """A page of the running middlewares, by rising id, for people."""
+    return _TEXTS["list_middlewares"], after_id, max_rows
+
+
+def list_queue_figures(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
+    """A page of the queues, by rising id, with how many messages wait in each."""
+    return _TEXTS["list_queue_figures"], after_id, max_rows, pattern
 
 
 def list_queues(*, after_id: int | None, max_rows: int | None) -> Statement:
@@ -949,7 +969,11 @@ _TEXTS = {
         keep_leases,
         leave_queues,
         list_active_queues,
+        list_client_figures,
+        list_consumers,
         list_dead_letters,
+        list_middlewares,
+        list_queue_figures,
         list_queues,
         list_subscriptions,
         list_topics,
@@ -999,7 +1023,11 @@ READING = frozenset(
         _TEXTS["get_queue_settings"],
         _TEXTS["get_sessions"],
         _TEXTS["list_active_queues"],
+        _TEXTS["list_client_figures"],
+        _TEXTS["list_consumers"],
         _TEXTS["list_dead_letters"],
+        _TEXTS["list_middlewares"],
+        _TEXTS["list_queue_figures"],
         _TEXTS["list_queues"],
         _TEXTS["list_subscriptions"],
         _TEXTS["list_topics"],

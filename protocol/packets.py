@@ -53,10 +53,12 @@ __all__ = [
     "CancelMessageResponse",
     "CancelRequest",
     "CancelRequestResponse",
+    "ClientFigures",
     "ClientMode",
     "Confirm",
     "ConfirmPositions",
     "ConnectionState",
+    "ConsumerFigures",
     "CreateQueue",
     "CreateQueueResponse",
     "Credit",
@@ -103,8 +105,16 @@ __all__ = [
     "LeaseLost",
     "LeaseRef",
     "LeaveQueue",
+    "ListClients",
+    "ListClientsResponse",
+    "ListConsumers",
+    "ListConsumersResponse",
     "ListDeadLetters",
     "ListDeadLettersResponse",
+    "ListMiddlewares",
+    "ListMiddlewaresResponse",
+    "ListQueues",
+    "ListQueuesResponse",
     "ListSubscriptions",
     "ListSubscriptionsResponse",
     "ListTopics",
@@ -114,6 +124,7 @@ __all__ = [
     "Message",
     "MessageRecord",
     "MessageState",
+    "MiddlewareFigures",
     "Nack",
     "NackResponse",
     "NewMessage",
@@ -134,6 +145,7 @@ __all__ = [
     "PutToTopic",
     "PutToTopicResponse",
     "Queue",
+    "QueueFigures",
     "QueueSettings",
     "QueuedMessage",
     "ReadMessage",
@@ -808,6 +820,103 @@ class MessageRecord:
     deadline: int | None = None
     body: bytes | None = None
     headers: list[Header] | None = None
+
+
+@dataclass(slots=True)
+class QueueFigures:
+    """A queue as it is listed.
+
+    Attributes:
+        queue_id: Identifies the queue.
+        name: Its name.
+        depth: Messages that wait.
+    """
+
+    queue_id: int
+    name: str
+    depth: int
+
+
+@dataclass(slots=True)
+class ClientFigures:
+    """A client as it is listed.
+
+    Attributes:
+        client_id: Identifies the client.
+        name: Its name.
+        mode: What it may do.
+        temporary: It lasts as long as it is connected.
+        session_at: When it opened its session, in microseconds since the Unix epoch, UTC, by the
+            database's clock.
+        unconfirmed: Messages that it was handed over and has not confirmed; 1,000 for more.
+        subscriptions: Topics to which it subscribes; 1,000 for more.
+        process: The process that opened the session, as it calls itself. Tag 1; may be left out.
+        library: The name and version of its library. Tag 2; may be left out.
+        address: The address of its connection. Tag 3; may be left out.
+    """
+
+    client_id: int
+    name: str
+    mode: ClientMode
+    temporary: bool
+    session_at: int
+    unconfirmed: int
+    subscriptions: int
+    _: KW_ONLY
+    process: str | None = None
+    library: str | None = None
+    address: str | None = None
+
+
+@dataclass(slots=True)
+class ConsumerFigures:
+    """A consumer as it is listed.
+
+    Attributes:
+        consumer_id: Identifies the consumer.
+        queue_id: Its queue.
+        queue: That queue's name.
+        client_id: Its client.
+        client: That client's name; empty when the client is gone.
+        middleware_id: The middleware to which it is connected.
+        joined_at: Since when, in microseconds since the Unix epoch, UTC, by the database's clock.
+        leases: Messages that it has and has not acknowledged; 1,000 for more.
+        paused: It has joined without credit, or has set it to 0.
+        slow: It counts as slow now: others are served first.
+    """
+
+    consumer_id: int
+    queue_id: int
+    queue: str
+    client_id: int
+    client: str
+    middleware_id: int
+    joined_at: int
+    leases: int
+    paused: bool
+    slow: bool
+
+
+@dataclass(slots=True)
+class MiddlewareFigures:
+    """A middleware as it is listed.
+
+    Attributes:
+        middleware_id: Identifies the middleware.
+        address: Where clients reach it.
+        version: Its release.
+        started_at: Since when it runs, in microseconds since the Unix epoch, UTC, by the database's
+            clock.
+        heartbeat_at: Its last sign of life, likewise.
+        consumers: Consumers that are connected to it.
+    """
+
+    middleware_id: int
+    address: str
+    version: str
+    started_at: int
+    heartbeat_at: int
+    consumers: int
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -5167,6 +5276,137 @@ class GetMessageHistoryResponse(RarePacket):
     records: list[MessageRecord]
 
 
+@dataclass(slots=True)
+class ListQueues(RarePacket):
+    """Lists the queues by rising id, page by page, with how many messages wait in each.
+
+    Attributes:
+        after_queue_id: The last queue received; 0 for the first page.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
+        like: Only those whose name is like this: `*` stands for any characters, `?` for one. At most
+            1,024 characters. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x81
+
+    after_queue_id: int
+    limit: int
+    _: KW_ONLY
+    like: str | None = None
+
+
+@dataclass(slots=True)
+class ListQueuesResponse(RarePacket):
+    """A page of queues.
+
+    Attributes:
+        queues: The queues; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x82
+
+    queues: list[QueueFigures]
+    more: bool
+
+
+@dataclass(slots=True)
+class ListClients(RarePacket):
+    """Lists the clients by rising id, page by page, with the process that each was last.
+
+    Attributes:
+        after_client_id: The last client received; 0 for the first page.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
+        like: Only those whose name is like this: `*` stands for any characters, `?` for one. At most
+            1,024 characters. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x83
+
+    after_client_id: int
+    limit: int
+    _: KW_ONLY
+    like: str | None = None
+
+
+@dataclass(slots=True)
+class ListClientsResponse(RarePacket):
+    """A page of clients.
+
+    Attributes:
+        clients: The clients; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x84
+
+    clients: list[ClientFigures]
+    more: bool
+
+
+@dataclass(slots=True)
+class ListConsumers(RarePacket):
+    """Lists the consumers by rising id, page by page.
+
+    Attributes:
+        after_consumer_id: The last consumer received; 0 for the first page.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
+        queue_id: Only those of this queue. Tag 1; may be left out.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x85
+
+    after_consumer_id: int
+    limit: int
+    _: KW_ONLY
+    queue_id: int | None = None
+
+
+@dataclass(slots=True)
+class ListConsumersResponse(RarePacket):
+    """A page of consumers.
+
+    Attributes:
+        consumers: The consumers; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x86
+
+    consumers: list[ConsumerFigures]
+    more: bool
+
+
+@dataclass(slots=True)
+class ListMiddlewares(RarePacket):
+    """Lists the running middlewares by rising id, page by page.
+
+    Attributes:
+        after_middleware_id: The last middleware received; 0 for the first page.
+        limit: The largest number of elements in the answer; the middleware may send fewer.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x87
+
+    after_middleware_id: int
+    limit: int
+
+
+@dataclass(slots=True)
+class ListMiddlewaresResponse(RarePacket):
+    """A page of middlewares.
+
+    Attributes:
+        middlewares: The middlewares; may be empty.
+        more: There may be more.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x88
+
+    middlewares: list[MiddlewareFigures]
+    more: bool
+
+
 LAYOUTS = Layouts(
     {
         "Queue": Layout(Queue, {"queue_id": "i64", "name": "string"}, {}, True),
@@ -5343,6 +5583,51 @@ LAYOUTS = Layouts(
                 15: ("body", "bytes"),
                 16: ("headers", "list<Header>"),
             },
+            True,
+        ),
+        "QueueFigures": Layout(QueueFigures, {"queue_id": "i64", "name": "string", "depth": "i64"}, {}, True),
+        "ClientFigures": Layout(
+            ClientFigures,
+            {
+                "client_id": "i64",
+                "name": "string",
+                "mode": "ClientMode",
+                "temporary": "bool",
+                "session_at": "i64",
+                "unconfirmed": "i64",
+                "subscriptions": "i64",
+            },
+            {1: ("process", "string"), 2: ("library", "string"), 3: ("address", "string")},
+            True,
+        ),
+        "ConsumerFigures": Layout(
+            ConsumerFigures,
+            {
+                "consumer_id": "i64",
+                "queue_id": "i64",
+                "queue": "string",
+                "client_id": "i64",
+                "client": "string",
+                "middleware_id": "i64",
+                "joined_at": "i64",
+                "leases": "i64",
+                "paused": "bool",
+                "slow": "bool",
+            },
+            {},
+            True,
+        ),
+        "MiddlewareFigures": Layout(
+            MiddlewareFigures,
+            {
+                "middleware_id": "i64",
+                "address": "string",
+                "version": "string",
+                "started_at": "i64",
+                "heartbeat_at": "i64",
+                "consumers": "i64",
+            },
+            {},
             True,
         ),
         "Ping": Layout(Ping, {}, {}, True),
@@ -5672,6 +5957,28 @@ LAYOUTS = Layouts(
         "GetMessageHistoryResponse": Layout(
             GetMessageHistoryResponse, {"records": "list<MessageRecord>"}, {}, True
         ),
+        "ListQueues": Layout(
+            ListQueues, {"after_queue_id": "i64", "limit": "u32"}, {1: ("like", "string")}, True
+        ),
+        "ListQueuesResponse": Layout(
+            ListQueuesResponse, {"queues": "list<QueueFigures>", "more": "bool"}, {}, True
+        ),
+        "ListClients": Layout(
+            ListClients, {"after_client_id": "i64", "limit": "u32"}, {1: ("like", "string")}, True
+        ),
+        "ListClientsResponse": Layout(
+            ListClientsResponse, {"clients": "list<ClientFigures>", "more": "bool"}, {}, True
+        ),
+        "ListConsumers": Layout(
+            ListConsumers, {"after_consumer_id": "i64", "limit": "u32"}, {1: ("queue_id", "i64")}, True
+        ),
+        "ListConsumersResponse": Layout(
+            ListConsumersResponse, {"consumers": "list<ConsumerFigures>", "more": "bool"}, {}, True
+        ),
+        "ListMiddlewares": Layout(ListMiddlewares, {"after_middleware_id": "i64", "limit": "u32"}, {}, True),
+        "ListMiddlewaresResponse": Layout(
+            ListMiddlewaresResponse, {"middlewares": "list<MiddlewareFigures>", "more": "bool"}, {}, True
+        ),
     },
     {
         "ClientMode": ClientMode,
@@ -5768,6 +6075,14 @@ PACKETS: dict[int, type[Packet]] = {
     0x70: DeleteDeadLettersResponse,
     0x69: GetMessageHistory,
     0x6A: GetMessageHistoryResponse,
+    0x81: ListQueues,
+    0x82: ListQueuesResponse,
+    0x83: ListClients,
+    0x84: ListClientsResponse,
+    0x85: ListConsumers,
+    0x86: ListConsumersResponse,
+    0x87: ListMiddlewares,
+    0x88: ListMiddlewaresResponse,
 }
 
 #: What a middleware must handle, by the method id.
@@ -6121,6 +6436,38 @@ REQUESTS: dict[int, RequestInfo] = {
     0x69: RequestInfo(
         packet=GetMessageHistory,
         response=GetMessageHistoryResponse,
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x81: RequestInfo(
+        packet=ListQueues,
+        response=ListQueuesResponse,
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x83: RequestInfo(
+        packet=ListClients,
+        response=ListClientsResponse,
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x85: RequestInfo(
+        packet=ListConsumers,
+        response=ListConsumersResponse,
+        allowed=frozenset({ConnectionState.IDENTIFIED}),
+        leads_to=None,
+        numbered=False,
+        mode=ClientMode.READ_ONLY,
+    ),
+    0x87: RequestInfo(
+        packet=ListMiddlewares,
+        response=ListMiddlewaresResponse,
         allowed=frozenset({ConnectionState.IDENTIFIED}),
         leads_to=None,
         numbered=False,

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telesto.cli.admin.queue_settings import as_dict, as_properties, with_queue_settings
-from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url, Yes
+from telesto.cli.common import completion
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Like, Limit, Url, Yes
 from telesto.cli.terminal import output
 
 if TYPE_CHECKING:
     from telesto.client import Queue, TelestoClient
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue, 1 to 255 characters.")]
+ExistingName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of the queue.", autocompletion=completion.queues)
+]
 Update = Annotated[bool, typer.Option("--update", help="Change the settings that differ.")]
 
 
@@ -72,26 +76,36 @@ def declare(
         output.print_line(f"the queue {queue.name} is there (id {queue.queue_id})")
 
 
-def list_queues(url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
-    """List the queues. Columns: id, waiting messages, name."""
+def list_queues(
+    like: Like = None,
+    limit: Limit = None,
+    url: Url = DEFAULT_URL,
+    client_name: ClientName = None,
+    as_json: Json = False,
+) -> None:
+    """List the queues, by rising id, and how many messages wait in each."""
     from telesto.cli.common.connection import connected
 
     with connected(url, client_name) as client:
-        rows = [(queue, _depth(client, queue)) for queue in client.get_queues()]
+        found = client.queues(like, limit=limit)
     output.print_list(
-        rows,
+        found,
         (
-            output.Column("id", lambda row: row[0].queue_id),
-            output.Column("waiting", lambda row: row[1]),
-            output.Column("name", lambda row: row[0].name, cut=True),
+            output.Column("id", lambda queue: queue.queue_id),
+            output.Column("waiting", lambda queue: queue.depth),
+            output.Column("name", lambda queue: queue.name, cut=True),
         ),
         as_json=as_json,
-        as_dict=lambda row: {"queue_id": row[0].queue_id, "name": row[0].name, "depth": row[1]},
-        empty="There are no queues yet. Create one with: telesto queue create NAME",
+        as_dict=asdict,
+        empty="There are no queues yet. Create one with: telesto queue create NAME"
+        if like is None
+        else f"No queue is called like {like}.",
     )
 
 
-def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False) -> None:
+def show(
+    name: ExistingName, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
+) -> None:
     """Show the content and the settings of a queue."""
     from telesto.cli.common.connection import connected, find_queue
 
@@ -132,7 +146,7 @@ def show(name: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_
 
 @with_queue_settings(update=True)
 def update(
-    name: Name,
+    name: ExistingName,
     settings: Mapping[str, Any],
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
@@ -155,7 +169,7 @@ def update(
 
 
 def delete(
-    name: Name,
+    name: ExistingName,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
@@ -172,7 +186,7 @@ def delete(
 
 
 def purge(
-    name: Name,
+    name: ExistingName,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,

@@ -1,4 +1,4 @@
-"""`telesto topic subscribe|unsubscribe|put|get|list|delete`."""
+"""`telesto topic subscribe|unsubscribe|put|get|list|show|delete`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from telesto.cli.common import completion
 from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
 from telesto.cli.messages.get import Count, Follow, Wait
@@ -16,11 +17,26 @@ from telesto.cli.terminal import output
 if TYPE_CHECKING:
     from telesto.client import Subscription, TopicPutResult, TopicStatistics
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic, 1 to 1,024 characters.")]
-OptionalName = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC",
+        help="The name of the topic, 1 to 1,024 characters.",
+        autocompletion=completion.topics,
+    ),
+]
+OptionalName = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="The name of the topic.", autocompletion=completion.topics),
+]
 Subscriber = Annotated[
     str | None,
-    typer.Option("--client", metavar="NAME", help="The client that subscribes; created if necessary."),
+    typer.Option(
+        "--client",
+        metavar="NAME",
+        autocompletion=completion.clients,
+        help="The client that subscribes; created if necessary.",
+    ),
 ]
 
 
@@ -184,6 +200,30 @@ def list_topics(
             _print_topics(client.topics(), as_json)
 
 
+def show(topic: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Show how many messages were put to a topic, who gets them and how many wait."""
+    from telesto.cli.common.connection import connected
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
+
+    with connected(url, None) as client:
+        found = next((one for one in client.topics() if one.name == topic), None)
+    if found is None:
+        raise CommandError(f"there is no topic {topic!r}; telesto topic list shows them", ExitCode.REFUSED)
+    if as_json:
+        output.print_json(_as_dict(found))
+        return
+    output.print_properties(
+        {
+            "topic": found.name,
+            "id": found.topic_id,
+            "messages put": found.last_number,
+            "subscribers": found.subscribers,
+            "waiting for a subscriber": found.depth,
+        }
+    )
+
+
 def delete(
     topic: Name, url: Url = DEFAULT_URL, client_name: ClientName = None, as_json: Json = False
 ) -> None:
@@ -208,11 +248,12 @@ def delete(
         output.print_line(f"deleted the topic {topic}")
 
 
-def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
-    def as_dict(topic: TopicStatistics) -> dict[str, object]:
-        fields = asdict(topic)
-        return {"topic": fields.pop("name"), **fields}
+def _as_dict(topic: TopicStatistics) -> dict[str, object]:
+    fields = asdict(topic)
+    return {"topic": fields.pop("name"), **fields}
 
+
+def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
     output.print_list(
         topics,
         (
@@ -222,7 +263,7 @@ def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
             output.Column("topic", lambda topic: topic.name, cut=True),
         ),
         as_json=as_json,
-        as_dict=as_dict,
+        as_dict=_as_dict,
         empty="There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME",
     )
 
@@ -249,5 +290,6 @@ SUBCOMMANDS = {
     "put": put,
     "get": get,
     "list": list_topics,
+    "show": show,
     "delete": delete,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Unpack
 
 from telesto.client import arguments
@@ -11,6 +12,12 @@ from telesto.client.aio.lists import all_pages
 from telesto.client.aio.queue import AsyncQueue, AsyncQueues
 from telesto.client.aio.topic import AsyncSubscribedTopics, AsyncTopic
 from telesto.client.calls import queue_calls
+from telesto.client.calls.list_calls import (
+    ClientListCall,
+    ConsumerListCall,
+    MiddlewareListCall,
+    QueueListCall,
+)
 from telesto.client.calls.topic_calls import SubscriptionsCall, TopicsCall
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import QueueSettingsDifferError
@@ -18,10 +25,14 @@ from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.models import (
     Body,
+    ClientFigures,
+    ConsumerFigures,
     Duration,
     Message,
     MessageHistory,
+    MiddlewareFigures,
     PutResult,
+    QueueFigures,
     RecoveredPut,
     Subscription,
     TopicMessage,
@@ -353,6 +364,38 @@ class AsyncRequests:
     async def subscriptions(self) -> list[Subscription]:
         """Lists this client's subscriptions, by rising id, with how far each is."""
         return await all_pages(self._driver, SubscriptionsCall, lambda row: row.subscription_id)
+
+    # ------------------------------------------------------------------ what the service has
+
+    async def queues(self, like: str | None = None, *, limit: int | None = None) -> list[QueueFigures]:
+        """Lists the queues, by rising id, with how many messages wait in each.
+
+        Args:
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            limit: at most this many.
+        """
+        page = partial(QueueListCall, like)
+        return await all_pages(self._driver, page, lambda row: row.queue_id, limit)
+
+    async def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
+        """Lists the clients of the service, by rising id.
+
+        Args:
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            limit: at most this many.
+        """
+        page = partial(ClientListCall, like)
+        return await all_pages(self._driver, page, lambda row: row.client_id, limit)
+
+    async def consumers(self, queue: AsyncQueue | str | int | None = None) -> list[ConsumerFigures]:
+        """Lists the consumers of a queue, or of all queues, by rising id."""
+        queue_id = None if queue is None else await self._queues.of(queue).id_now()
+        page = partial(ConsumerListCall, queue_id)
+        return await all_pages(self._driver, page, lambda row: row.consumer_id)
+
+    async def middlewares(self) -> list[MiddlewareFigures]:
+        """Lists the running middlewares, by rising id."""
+        return await all_pages(self._driver, MiddlewareListCall, lambda row: row.middleware_id)
 
     # ------------------------------------------------------------------ request and response
 

@@ -63,6 +63,7 @@ def all_pages(
     driver: Driver,
     page: Callable[[int, int], Call[tuple[list[RowT], bool]]],
     id_of: Callable[[RowT], int],
+    limit: int | None = None,
 ) -> list[RowT]:
     """Collects the pages of a list that is ordered by an id.
 
@@ -70,11 +71,13 @@ def all_pages(
         driver: makes the calls.
         page: makes the call for a page, from the id behind which it begins and how many rows it may have.
         id_of: tells the id of a row.
+        limit: how many rows are collected at most; None for all.
     """
     found: list[RowT] = []
     after, more = 0, True
-    while more:
-        rows, more = driver.run(page(after, driver.options.page_size))
+    while more and (limit is None or len(found) < limit):
+        size = driver.options.page_size
+        rows, more = driver.run(page(after, size if limit is None else min(size, limit - len(found))))
         found += rows
         after = id_of(found[-1]) if found else 0
     return found

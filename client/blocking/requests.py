@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Unpack
 
 from telesto.client import arguments
@@ -12,6 +13,12 @@ from telesto.client.blocking.lists import all_pages
 from telesto.client.blocking.queue import Queue, Queues
 from telesto.client.blocking.topic import SubscribedTopics, Topic
 from telesto.client.calls import queue_calls
+from telesto.client.calls.list_calls import (
+    ClientListCall,
+    ConsumerListCall,
+    MiddlewareListCall,
+    QueueListCall,
+)
 from telesto.client.calls.topic_calls import SubscriptionsCall, TopicsCall
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import QueueSettingsDifferError
@@ -19,10 +26,14 @@ from telesto.client.io import shared
 from telesto.client.io.driver import Driver
 from telesto.client.models import (
     Body,
+    ClientFigures,
+    ConsumerFigures,
     Duration,
     Message,
     MessageHistory,
+    MiddlewareFigures,
     PutResult,
+    QueueFigures,
     RecoveredPut,
     Subscription,
     TopicMessage,
@@ -352,6 +363,38 @@ class Requests:
     def subscriptions(self) -> list[Subscription]:
         """Lists this client's subscriptions, by rising id, with how far each is."""
         return all_pages(self._driver, SubscriptionsCall, lambda row: row.subscription_id)
+
+    # ------------------------------------------------------------------ what the service has
+
+    def queues(self, like: str | None = None, *, limit: int | None = None) -> list[QueueFigures]:
+        """Lists the queues, by rising id, with how many messages wait in each.
+
+        Args:
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            limit: at most this many.
+        """
+        page = partial(QueueListCall, like)
+        return all_pages(self._driver, page, lambda row: row.queue_id, limit)
+
+    def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
+        """Lists the clients of the service, by rising id.
+
+        Args:
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            limit: at most this many.
+        """
+        page = partial(ClientListCall, like)
+        return all_pages(self._driver, page, lambda row: row.client_id, limit)
+
+    def consumers(self, queue: Queue | str | int | None = None) -> list[ConsumerFigures]:
+        """Lists the consumers of a queue, or of all queues, by rising id."""
+        queue_id = None if queue is None else self._queues.of(queue).id_now()
+        page = partial(ConsumerListCall, queue_id)
+        return all_pages(self._driver, page, lambda row: row.consumer_id)
+
+    def middlewares(self) -> list[MiddlewareFigures]:
+        """Lists the running middlewares, by rising id."""
+        return all_pages(self._driver, MiddlewareListCall, lambda row: row.middleware_id)
 
     # ------------------------------------------------------------------ request and response
 

@@ -8,7 +8,15 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
 from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.registry import ConsumerRegistry
-from telesto.middleware.procedures import administration, clients, dead_letters, history, queues, topics
+from telesto.middleware.procedures import (
+    administration,
+    clients,
+    dead_letters,
+    history,
+    lists,
+    queues,
+    topics,
+)
 from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, LeaveQueueHandler, NackHandler
 from telesto.middleware.procedures.put import queue_of as queue_of_put
 from telesto.middleware.scheduling.requests import Kind, Pipeline, Request
@@ -43,6 +51,10 @@ _SHARED: dict[int, Handler] = {
     packets.DeleteDeadLetters.METHOD_ID: dead_letters.DELETE_DEAD_LETTERS,
     packets.Touch.METHOD_ID: TOUCH,
     packets.GetMessageHistory.METHOD_ID: history.MESSAGE_HISTORY,
+    packets.ListQueues.METHOD_ID: lists.LIST_QUEUES,
+    packets.ListClients.METHOD_ID: lists.LIST_CLIENTS,
+    packets.ListConsumers.METHOD_ID: lists.LIST_CONSUMERS,
+    packets.ListMiddlewares.METHOD_ID: lists.LIST_MIDDLEWARES,
 }
 
 

@@ -118,6 +118,10 @@ _CHECKS: dict[type[Any], Check] = {
     packets.ListSubscriptions: validation.check_subscription_page,
     packets.ConfirmPositions: validation.check_confirm_positions,
     packets.GetMessageHistory: validation.check_message_history,
+    packets.ListQueues: validation.check_queue_list,
+    packets.ListClients: validation.check_client_list,
+    packets.ListConsumers: validation.check_consumer_list,
+    packets.ListMiddlewares: validation.check_middleware_list,
 }
 
 

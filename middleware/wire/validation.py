@@ -23,6 +23,8 @@ _ID_MAX = (1 << 63) - 1
 _TOKEN_BYTES = 16
 #: The longest time that a message may be delayed or wait, in milliseconds.
 _TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1_000
+#: The longest filter of a list, in characters.
+LIKE_CHARACTERS_MAX = 1_024
 #: The longest reason for which a consumer may reject a message, in characters.
 REJECT_REASON_MAX = 1_000
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
@@ -263,6 +265,41 @@ def check_subscription_page(
 ) -> None:
     """Checks ListSubscriptions."""
     _check_not_negative("after_subscription_id", packet.after_subscription_id)
+    _check_positive("limit", packet.limit)
+
+
+def _check_like(like: str | None) -> None:
+    if like is not None and (len(like) > LIKE_CHARACTERS_MAX or "\0" in like):
+        raise invalid("like", like[:40], f"at most {LIKE_CHARACTERS_MAX} characters, none of them NUL")
+
+
+def check_queue_list(packet: packets.ListQueues, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks ListQueues."""
+    _check_not_negative("after_queue_id", packet.after_queue_id)
+    _check_positive("limit", packet.limit)
+    _check_like(packet.like)
+
+
+def check_client_list(packet: packets.ListClients, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks ListClients."""
+    _check_not_negative("after_client_id", packet.after_client_id)
+    _check_positive("limit", packet.limit)
+    _check_like(packet.like)
+
+
+def check_consumer_list(packet: packets.ListConsumers, _settings: ServerSettings, _frame_bytes: int) -> None:
+    """Checks ListConsumers."""
+    _check_not_negative("after_consumer_id", packet.after_consumer_id)
+    _check_positive("limit", packet.limit)
+    if packet.queue_id is not None:
+        _check_positive("queue_id", packet.queue_id)
+
+
+def check_middleware_list(
+    packet: packets.ListMiddlewares, _settings: ServerSettings, _frame_bytes: int
+) -> None:
+    """Checks ListMiddlewares."""
+    _check_not_negative("after_middleware_id", packet.after_middleware_id)
     _check_positive("limit", packet.limit)
 
 
