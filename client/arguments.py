@@ -38,6 +38,9 @@ _REASON_MAX = 1_000
 _SETTINGS = {setting.client_name: setting for setting in QUEUE_SETTINGS.values()}
 _UNHANDLED_SIGNALS = [getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")]
 
+#: The longest filter of a list, in characters.
+LIKE_CHARACTERS_MAX = 1_024
+
 
 def _shown(number: object) -> str:
     """A number for a message: Python refuses to write one of thousands of digits."""
@@ -234,6 +237,23 @@ def check_plain(name: str, value: object) -> None:
             f"{name} must be a plain function, not {deferred}, which does nothing when it is called"
             + ("; AsyncTelestoClient awaits a handler" if name == "handler" else "")
         )
+
+
+def check_like(like: object) -> str | None:
+    """Checks the filter of a list. Raises TypeError, InvalidParameterError."""
+    if like is None:
+        return None
+    if not isinstance(like, str):
+        raise TypeError(f"like must be a str, not {type(like).__name__}")
+    try:
+        like.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidParameterError(f"like is not Unicode text: {error.reason}") from error
+    if len(like) > LIKE_CHARACTERS_MAX or "\0" in like:
+        raise InvalidParameterError(
+            f"like must have at most {LIKE_CHARACTERS_MAX} characters, none of them NUL"
+        )
+    return like
 
 
 def check_awaited(name: str, value: object) -> None:

@@ -374,7 +374,9 @@ class AsyncRequests:
             like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
             limit: at most this many.
         """
-        page = partial(QueueListCall, like)
+        page = partial(QueueListCall, arguments.check_like(like))
+        if limit is not None:
+            arguments.check_count("limit", limit)
         return await all_pages(self._driver, page, lambda row: row.queue_id, limit)
 
     async def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
@@ -384,7 +386,9 @@ class AsyncRequests:
             like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
             limit: at most this many.
         """
-        page = partial(ClientListCall, like)
+        page = partial(ClientListCall, arguments.check_like(like))
+        if limit is not None:
+            arguments.check_count("limit", limit)
         return await all_pages(self._driver, page, lambda row: row.client_id, limit)
 
     async def consumers(self, queue: AsyncQueue | str | int | None = None) -> list[ConsumerFigures]:

@@ -373,7 +373,9 @@ class Requests:
             like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
             limit: at most this many.
         """
-        page = partial(QueueListCall, like)
+        page = partial(QueueListCall, arguments.check_like(like))
+        if limit is not None:
+            arguments.check_count("limit", limit)
         return all_pages(self._driver, page, lambda row: row.queue_id, limit)
 
     def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
@@ -383,7 +385,9 @@ class Requests:
             like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
             limit: at most this many.
         """
-        page = partial(ClientListCall, like)
+        page = partial(ClientListCall, arguments.check_like(like))
+        if limit is not None:
+            arguments.check_count("limit", limit)
         return all_pages(self._driver, page, lambda row: row.client_id, limit)
 
     def consumers(self, queue: Queue | str | int | None = None) -> list[ConsumerFigures]:

@@ -140,6 +140,8 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "message_ids": ([1], st.sampled_from([[], [0], [True], [2**63], ["1"], [None], "12", 5, b""])),
     "name": ("a name", words(255, invisible, none=True)),
     "topic": ("a topic", words(1024, invisible, none=True)),
+    "like": ("a*", st.one_of(not_a(str, none=True), st.sampled_from(["x" * 1_025, "a\0b", "\ud800"]))),
+    "limit": (5, whole(1, 2**32 - 1, none=True)),
     "dedup_key": ("a\u202ekey", words(255, control, none=True)),
     "partition_key": ("a key", words(255, control, none=True)),
     "body": (
@@ -238,7 +240,7 @@ LISTS = {
 #: Parameters that only the shape of the method tells.
 WITHOUT_ARGUMENTS = {
     "delete_client", "get_active_queues", "get_queues", "ping", "recovered_puts",
-    "subscriptions", "topics",
+    "middlewares", "subscriptions", "topics",
 }  # fmt: skip
 OWNERS: dict[str, Any] = {"": TelestoClient, "Queue.": Queue, "Topic.": Topic}
 
