@@ -379,7 +379,7 @@ class ConsumerFigures:
         middleware_id: the middleware to which it is connected.
         joined_at: since when, in UTC, by the database's clock.
         leases: messages that it has and has not acknowledged; 1,000 for more.
-        paused: it has no credit.
+        paused: it has joined without credit, or has set it to 0.
         slow: it counts as slow now; others are served first.
     """
 
@@ -404,7 +404,7 @@ class MiddlewareFigures:
         address: where clients reach it.
         version: its release.
         started_at: since when it runs, in UTC, by the database's clock.
-        heartbeat_at: its last sign of life, likewise.
+        heartbeat_at: its last sign of life, likewise; one that died is listed until another removes it.
         consumers: consumers that are connected to it.
     """
 

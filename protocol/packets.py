@@ -907,7 +907,7 @@ class MiddlewareFigures:
         version: Its release.
         started_at: Since when it runs, in microseconds since the Unix epoch, UTC, by the database's
             clock.
-        heartbeat_at: Its last sign of life, likewise.
+        heartbeat_at: Its last sign of life, likewise; one that died is listed until another removes it.
         consumers: Consumers that are connected to it.
     """
 
@@ -3150,7 +3150,8 @@ class GetQueueNameResponse(RarePacket):
 
 @dataclass(slots=True)
 class GetQueues(RarePacket):
-    """Lists the queues by rising id, page by page.
+    """Lists the queues by rising id, page by page: the ids and names, with which a client works.
+    ListQueues tells more, for people.
 
     Attributes:
         after_queue_id: The last queue received; 0 for the first page.
@@ -5278,7 +5279,8 @@ class GetMessageHistoryResponse(RarePacket):
 
 @dataclass(slots=True)
 class ListQueues(RarePacket):
-    """Lists the queues by rising id, page by page, with how many messages wait in each.
+    """Lists the queues by rising id, page by page, with how many messages wait in each, for people and
+    tools. GetQueues costs less.
 
     Attributes:
         after_queue_id: The last queue received; 0 for the first page.

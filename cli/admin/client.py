@@ -79,9 +79,18 @@ def delete(name: Name, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json =
     from telesto.cli.common.connection import connected
     from telesto.cli.messages.message_lines import moment
     from telesto.cli.terminal.asking import ask
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
+    from telesto.client import ClientMode
 
     with connected(url, None) as client:
         found = _find(client, name)
+    if found.mode is ClientMode.READ_ONLY:
+        raise CommandError(
+            f"{name} is a READ_ONLY client, which may not delete itself; SQL deletes it: "
+            f"SELECT telesto.delete_client({found.client_id})",
+            ExitCode.REFUSED,
+        )
     process = f" by {found.process}" if found.process else ""
     ask(
         yes,

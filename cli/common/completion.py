@@ -1,11 +1,14 @@
 """Names for the shell to complete: of queues, topics and clients, asked of the service.
 
 It answers soon or not at all: a shell waits, and an error has no place in a command line that is being typed.
+A name in which a shell finds more than a word, such as `a;reboot` or `$(reboot)`, is not completed: shells insert
+it without quotes, and any client may have given it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,28 +20,29 @@ SECONDS_MAX = 1.0
 """For all that is asked."""
 NAMES_MAX = 200
 """A shell shows no more of use."""
+_WORD = re.compile(r"\w[\w.@%+=,/-]*")
+"""What each of the shells takes as one word."""
 
 
 def queues(incomplete: str) -> list[str]:
     """Names of queues that begin so."""
-    return _asked(lambda client: [row.name for row in client.queues(_like(incomplete), limit=NAMES_MAX)])
+    return _asked(
+        incomplete, lambda client: [row.name for row in client.queues(_like(incomplete), limit=NAMES_MAX)]
+    )
 
 
 def topics(incomplete: str) -> list[str]:
     """Names of topics that begin so."""
-    return _asked(
-        lambda client: [row.name for row in client.topics() if row.name.startswith(incomplete)][:NAMES_MAX]
-    )
+    return _asked(incomplete, lambda client: [row.name for row in client.topics()])
 
 
 def clients(incomplete: str) -> list[str]:
     """Names of lasting clients that begin so."""
     return _asked(
+        incomplete,
         lambda client: [
-            row.name
-            for row in client.clients(_like(incomplete), limit=NAMES_MAX)
-            if not row.temporary and row.name.startswith(incomplete)
-        ]
+            row.name for row in client.clients(_like(incomplete), limit=NAMES_MAX) if not row.temporary
+        ],
     )
 
 
@@ -46,7 +50,7 @@ def _like(incomplete: str) -> str:
     return incomplete.replace("*", "?") + "*"
 
 
-def _asked(ask: Callable[[TelestoClient], list[str]]) -> list[str]:
+def _asked(incomplete: str, ask: Callable[[TelestoClient], list[str]]) -> list[str]:
     """What the service answers within SECONDS_MAX; nothing after that, or when anything fails.
 
     The address is that of TELESTO_URL or the default: an option --url is not looked at.
@@ -77,4 +81,4 @@ def _asked(ask: Callable[[TelestoClient], list[str]]) -> list[str]:
     thread = threading.Thread(target=work, name="completion", daemon=True)
     thread.start()
     thread.join(SECONDS_MAX + 0.5)
-    return list(found)
+    return [name for name in found if name.startswith(incomplete) and _WORD.fullmatch(name)][:NAMES_MAX]

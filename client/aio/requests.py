@@ -393,7 +393,7 @@ class AsyncRequests:
 
     async def consumers(self, queue: AsyncQueue | str | int | None = None) -> list[ConsumerFigures]:
         """Lists the consumers of a queue, or of all queues, by rising id."""
-        queue_id = None if queue is None else await self._queues.of(queue).id_now()
+        queue_id = None if queue is None else await self._queues.of(queue)._id_now()
         page = partial(ConsumerListCall, queue_id)
         return await all_pages(self._driver, page, lambda row: row.consumer_id)
 

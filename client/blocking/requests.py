@@ -392,7 +392,7 @@ class Requests:
 
     def consumers(self, queue: Queue | str | int | None = None) -> list[ConsumerFigures]:
         """Lists the consumers of a queue, or of all queues, by rising id."""
-        queue_id = None if queue is None else self._queues.of(queue).id_now()
+        queue_id = None if queue is None else self._queues.of(queue)._id_now()
         page = partial(ConsumerListCall, queue_id)
         return all_pages(self._driver, page, lambda row: row.consumer_id)
 

@@ -743,6 +743,42 @@ class FakeConnection:
         page = [packets.Queue(queue.queue_id, queue.name) for queue in queues[: packet.limit]]
         return packets.GetQueuesResponse(page, len(queues) > packet.limit)
 
+    def _on_list_queues(self, _: int, packet: packets.ListQueues) -> packets.Packet:
+        queues = _listed(self.service.queues, packet.after_queue_id, packet.like)
+        page = [
+            packets.QueueFigures(queue.queue_id, queue.name, len(queue.messages))
+            for queue in queues[: packet.limit]
+        ]
+        return packets.ListQueuesResponse(page, len(queues) > packet.limit)
+
+    def _on_list_clients(self, _: int, packet: packets.ListClients) -> packets.Packet:
+        clients = _listed(self.service.clients, packet.after_client_id, packet.like)
+        page = [
+            packets.ClientFigures(
+                client.client_id,
+                client.name,
+                client.mode,
+                False,
+                1_700_000_000_000_000 + client.session,
+                sum(len(held) for key, held in self.service.deliveries.items() if key[0] == client.client_id),
+                len(self.service.topics.of_client(client.client_id)),
+                address="127.0.0.1",
+            )
+            for client in clients[: packet.limit]
+        ]
+        return packets.ListClientsResponse(page, len(clients) > packet.limit)
+
+    def _on_list_consumers(self, _: int, packet: packets.ListConsumers) -> packets.Packet:
+        """It has no consumers."""
+        return packets.ListConsumersResponse([], False)
+
+    def _on_list_middlewares(self, _: int, packet: packets.ListMiddlewares) -> packets.Packet:
+        """It is one middleware."""
+        started = 1_700_000_000_000_000
+        one = packets.MiddlewareFigures(1, "127.0.0.1:1", "fake", started, started, 0)
+        page = [one] if packet.after_middleware_id < one.middleware_id else []
+        return packets.ListMiddlewaresResponse(page, False)
+
     def _on_get_active_queues(self, _: int, packet: packets.GetActiveQueues) -> packets.Packet:
         assert self.client is not None
         receivers = (0, self.client.client_id)
@@ -890,3 +926,14 @@ class FakeConnection:
 
 def _recorded(result: packets.PutResult) -> packets.ElementResult:
     return packets.ElementResult(-result.message_id if result.duplicate else result.message_id, result.error)
+
+
+def _listed(rows: dict[int, Any], after_id: int, like: str | None) -> list[Any]:
+    """Those behind an id whose name is like this: ``*`` stands for any characters, ``?`` for one."""
+    wild = {"*": ".*", "?": "."}
+    pattern = "".join(wild.get(each) or re.escape(each) for each in ("*" if like is None else like))
+    return [
+        rows[row_id]
+        for row_id in sorted(rows)
+        if row_id > after_id and re.fullmatch(pattern, rows[row_id].name, re.DOTALL)
+    ]

@@ -8,7 +8,7 @@ import pytest
 from command_line import TIMEOUT_S, CommandLine
 from faults.waiting import wait_until
 from started import STARTED
-from telesto.client import TelestoClient
+from telesto.client import ClientMode, TelestoClient
 
 
 def test_clients_are_listed_shown_and_deleted(telesto: CommandLine) -> None:
@@ -28,6 +28,15 @@ def test_clients_are_listed_shown_and_deleted(telesto: CommandLine) -> None:
     assert telesto.objects("client", "show", "a*a")
     # The name can be used again, by a client that subscribes to nothing.
     telesto.output("topic", "subscribe", "news", "--client", "ada")
+
+
+def test_a_client_that_only_reads_is_not_deleted(telesto: CommandLine) -> None:
+    with TelestoClient(telesto.url, name="reads", mode=ClientMode.READ_ONLY) as reader:
+        reader.connect()
+        number = reader.client_id
+    assert f"SELECT telesto.delete_client({number})" in telesto.error(1, "client", "delete", "reads", "--yes")
+    (shown,) = telesto.objects("client", "show", "reads")
+    assert (shown["client_id"], shown["mode"]) == (number, "read_only")
 
 
 def test_consumers_and_middlewares_are_listed(telesto: CommandLine, queue: str) -> None:
@@ -101,6 +110,17 @@ def _completed(telesto: CommandLine, shell: str, line: str) -> list[str]:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_names_are_completed(telesto: CommandLine, client: TelestoClient, shell: str) -> None:
     client.declare_queue("complete-me")
+    for hostile in (
+        "comp;reboot",
+        "comp$(reboot)",
+        "comp`reboot`",
+        "comp|reboot",
+        "comp two",
+        "comp'",
+        'comp"',
+        "comp\\",
+    ):
+        client.declare_queue(hostile)
     telesto.output("topic", "subscribe", f"complete-topic-{shell}", "--client", "complete-client")
     for line, name in (
         ("telesto get comp", "complete-me"),
@@ -110,6 +130,11 @@ def test_names_are_completed(telesto: CommandLine, client: TelestoClient, shell:
         ("telesto get orders --client comp", "complete-client"),
     ):
         assert name in "\n".join(_completed(telesto, shell, line)), line
+    # Shells insert names without quotes; that of a queue may be anyone's.
+    for line in ("telesto get comp", "telesto get comp;", "telesto get comp*"):
+        found = "\n".join(_completed(telesto, shell, line))
+        assert "reboot" not in found
+        assert "two" not in found
     assert "complete-me" not in "\n".join(_completed(telesto, shell, "telesto get nothing-like-it"))
     assert "consume" in "\n".join(_completed(telesto, shell, "telesto cons"))
 

@@ -340,6 +340,67 @@ def test_listings_go_over_pages(connected: Connect) -> None:
     assert [message.message_id for message in browsed[1:]] == [result.message_id for result in ids]
 
 
+@pytest.mark.parametrize("mode", [ClientMode.FULL, ClientMode.READ_ONLY], ids=["full", "reader"])
+def test_queues_are_listed_by_name_with_what_waits(client: Any, connected: Connect, mode: ClientMode) -> None:
+    for name in ("order_1", "order%1", "orders", "(a+)+", "line"):
+        client.create_queue(name)
+    client.queue("orders").put_many([b"1", b"2", b"3"])
+    client.queue("orders").get()
+    asker = connected(options=ClientOptions(page_size=2), mode=mode)
+    assert [(row.name, row.depth) for row in asker.queues()] == [
+        ("order_1", 0),
+        ("order%1", 0),
+        ("orders", 2),
+        ("(a+)+", 0),
+        ("line", 0),
+    ]
+    assert [row.queue_id for row in asker.queues("orders")] == [client.get_queue_by_name("orders").queue_id]
+
+    def names(*args: Any, **options: Any) -> list[str]:
+        return [row.name for row in asker.queues(*args, **options)]
+
+    assert names("order*") == ["order_1", "order%1", "orders"]
+    assert names("order?1") == ["order_1", "order%1"]
+    assert names("order_1") == ["order_1"]
+    assert names("order%1") == ["order%1"]
+    assert names("(a+)+") == ["(a+)+"]
+    assert names("ORDERS") == names("order") == names("") == names("*\\") == []
+    assert names(limit=3) == ["order_1", "order%1", "orders"]
+    assert names("*e*", limit=1) == ["order_1"]
+    assert len(names(limit=2**32 - 1)) == 5
+
+
+def test_clients_are_listed_with_what_they_hold(connected: Connect) -> None:
+    holder, reader = connected("holder", options=BY_HAND), connected("reader", mode=ClientMode.READ_ONLY)
+    queue = holder.create_queue("held")
+    queue.put_many([b"1", b"2"])
+    assert len(queue.get_many(2)) == 2
+    holder.topic("news").subscribe()
+    for asker in (holder, reader):
+        rows = {row.name: row for row in asker.clients()}
+        assert set(rows) == {"holder", "reader"}
+        assert (rows["holder"].client_id, rows["reader"].client_id) == (holder.client_id, reader.client_id)
+        assert (rows["holder"].mode, rows["reader"].mode) == (ClientMode.FULL, ClientMode.READ_ONLY)
+        assert (rows["holder"].unconfirmed, rows["holder"].subscriptions) == (2, 1)
+        assert (rows["reader"].unconfirmed, rows["reader"].subscriptions) == (0, 0)
+        assert not rows["holder"].temporary
+        assert rows["holder"].session_at.tzinfo is UTC
+        assert rows["holder"].address == "127.0.0.1"
+        assert [row.name for row in asker.clients("*der", limit=2)] == ["holder", "reader"]
+        assert [row.name for row in asker.clients(limit=1)] == ["holder"]
+        assert asker.clients("nobody") == []
+
+
+def test_consumers_and_middlewares_are_listed(connected: Connect, client: Any, queue_id: int) -> None:
+    reader = connected(mode=ClientMode.READ_ONLY)
+    assert reader.consumers() == reader.consumers("orders") == reader.consumers(queue_id) == []
+    with pytest.raises(QueueNotExistingError):
+        reader.consumers("no such queue")
+    (middleware,) = reader.middlewares()
+    assert middleware.consumers == 0
+    assert middleware.heartbeat_at >= middleware.started_at
+
+
 def test_active_queues_are_those_with_something_for_this_client(
     client: Any, connected: Connect, queue_id: int
 ) -> None:
