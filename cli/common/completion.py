@@ -1,8 +1,8 @@
 """Names for the shell to complete: of queues, topics and clients, asked of the service.
 
 It answers soon or not at all: a shell waits, and an error has no place in a command line that is being typed.
-A name in which a shell finds more than a word, such as `a;reboot` or `$(reboot)`, is not completed: shells insert
-it without quotes, and any client may have given it.
+A name in which a shell finds more than a word, such as `a;reboot` or `$(reboot)`, is not completed: shells
+insert it without quotes, and any client may have given it.
 """
 
 from __future__ import annotations
