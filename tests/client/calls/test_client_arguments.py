@@ -498,7 +498,7 @@ def test_a_list_is_checked_as_a_whole_and_what_may_have_no_end_one_by_one() -> N
     options = ClientOptions(put_batch_messages=1)
     bad: list[Any] = [b"good", b"good", None]
     for batches in (
-        lambda given: put_batches(1, given, options),
+        lambda given: put_batches(1, given, options, "orders"),
         lambda given: topic_batches("t", given, options),
     ):
         with pytest.raises(TypeError):
