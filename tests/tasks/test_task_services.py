@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from started import STARTED
 from task_workers import PATIENCE_S, until, working
@@ -62,8 +62,9 @@ async def test_a_worker_begins_when_the_service_does(database_url: str) -> None:
     async def work() -> None:
         began.set()
 
-    async with working(app):
-        with serving(database_url, port):
+    with ExitStack() as service:  # it ends after the worker
+        async with working(app):
+            service.enter_context(serving(database_url, port))
             await asyncio.to_thread(work.put)
             await asyncio.wait_for(began.wait(), PATIENCE_S)
             app.close()

@@ -100,7 +100,7 @@ BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_documentation(project: Project, cache: Path) -> None:
-    for name, text in BLOCK.findall((ROOT / "docs" / "testing.md").read_text()):
+    for name, text in BLOCK.findall((ROOT / "docs" / "how-to" / "testing.md").read_text()):
         project.file(name, text)
     assert "3 passed" in project.run()
     assert postmasters(cache) == []
