@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +23,7 @@ def list_clients(
 ) -> None:
     """List the clients, by rising id, each with the process that was it last."""
     from telesto.cli.common.connection import connected
-    from telesto.cli.messages.message_lines import moment
+    from telesto.cli.messages.message_lines import as_fields, moment
 
     with connected(url, None) as client:
         found = client.clients(like, limit=limit)
@@ -40,7 +39,7 @@ def list_clients(
             output.Column("topics", lambda one: one.subscriptions),
         ),
         as_json=as_json,
-        as_dict=_as_dict,
+        as_dict=as_fields,
         empty="No client is called so.",
     )
 
@@ -48,12 +47,12 @@ def list_clients(
 def show(name: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """Show a client: which process was it last, from where and since when, and what it holds."""
     from telesto.cli.common.connection import connected
-    from telesto.cli.messages.message_lines import moment
+    from telesto.cli.messages.message_lines import as_fields, moment
 
     with connected(url, None) as client:
         found = _find(client, name)
     if as_json:
-        output.print_json(_as_dict(found))
+        output.print_json(as_fields(found))
         return
     output.print_properties(
         {
@@ -113,14 +112,6 @@ def _find(client: TelestoClient, name: str) -> ClientFigures:
         if found.name == name:  # a name may have characters that stand for others
             return found
     raise CommandError(f"there is no client {name!r}; telesto client list shows them", ExitCode.REFUSED)
-
-
-def _as_dict(found: ClientFigures) -> dict[str, object]:
-    return {
-        **asdict(found),
-        "mode": found.mode.name.lower(),
-        "session_at": found.session_at.isoformat(timespec="microseconds"),
-    }
 
 
 HELP = "List, show and delete clients."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -25,7 +24,7 @@ def list_consumers(queue: OptionalQueue = None, url: Url = DEFAULT_URL, as_json:
     A consumer is ready, paused (it has no credit) or slow (others are served first).
     """
     from telesto.cli.common.connection import connected, find_queue
-    from telesto.cli.messages.message_lines import moment
+    from telesto.cli.messages.message_lines import as_fields, moment
 
     with connected(url, None) as client:
         found = client.consumers(None if queue is None else find_queue(client, queue))
@@ -41,7 +40,7 @@ def list_consumers(queue: OptionalQueue = None, url: Url = DEFAULT_URL, as_json:
             output.Column("state", lambda one: "paused" if one.paused else "slow" if one.slow else "ready"),
         ),
         as_json=as_json,
-        as_dict=lambda one: {**asdict(one), "joined_at": one.joined_at.isoformat(timespec="microseconds")},
+        as_dict=as_fields,
         empty="There are no consumers." if queue is None else f"{queue} has no consumers.",
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from telesto.cli.common.options import DEFAULT_URL, Json, Url
 from telesto.cli.terminal import output
 
@@ -11,7 +9,7 @@ from telesto.cli.terminal import output
 def list_middlewares(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """List the running middlewares, by rising id."""
     from telesto.cli.common.connection import connected
-    from telesto.cli.messages.message_lines import moment
+    from telesto.cli.messages.message_lines import as_fields, moment
 
     with connected(url, None) as client:
         found = client.middlewares()
@@ -26,11 +24,7 @@ def list_middlewares(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
             output.Column("consumers", lambda one: one.consumers),
         ),
         as_json=as_json,
-        as_dict=lambda one: {
-            **asdict(one),
-            "started_at": one.started_at.isoformat(timespec="microseconds"),
-            "heartbeat_at": one.heartbeat_at.isoformat(timespec="microseconds"),
-        },
+        as_dict=as_fields,
         empty="There are no middlewares.",
     )
 

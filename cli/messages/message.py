@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import datetime
-from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -70,20 +68,11 @@ def show(
 
 
 def _as_dict(record: MessageRecord) -> dict[str, object]:
-    from telesto.cli.messages.message_lines import body_fields
+    from telesto.cli.messages.message_lines import as_fields, body_fields
 
-    shown = {
-        field.name: _plain(getattr(record, field.name))
-        for field in dataclasses.fields(record)
-        if field.name != "body"
-    }
+    shown = as_fields(record)
+    del shown["body"]
     return shown if record.body is None else {**shown, **body_fields(record.body)}
-
-
-def _plain(value: Any) -> object:
-    if isinstance(value, IntEnum):
-        return value.name.lower()
-    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
 
 
 def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:

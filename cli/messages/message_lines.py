@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import fields
 from datetime import datetime
+from enum import IntEnum
+from typing import Any
 
 from telesto.client import Message, Origin, TopicMessage
 
@@ -15,6 +18,17 @@ PREVIEW_LENGTH_MAX = 120
 def moment(time: datetime) -> str:
     """A moment in a list: UTC, to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def as_fields(record: Any) -> dict[str, object]:
+    """The fields of a dataclass as JSON shows them: an enum by its name, a moment to the microsecond."""
+    return {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
 
 
 def as_raw_line(message: Message | TopicMessage) -> bytes:

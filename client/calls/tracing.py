@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from telesto.client.models import Message
 
 ResultT = TypeVar("ResultT")
-_API = "opentelemetry.trace"
+API = "opentelemetry.trace"
 
 
 def sending(call: Call[Any]) -> None:
@@ -89,7 +89,7 @@ def sent(call: Call[Any], error: TelestoError | None) -> None:
 
 def processing(message: Message, queue_name: str) -> AbstractContextManager[object]:
     """Returns the span in which a handler works on a message; it has what the handler raises."""
-    if _API not in sys.modules:
+    if API not in sys.modules:
         return nullcontext()
     from opentelemetry import propagate, trace
 

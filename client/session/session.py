@@ -177,7 +177,7 @@ class Session(BaseSession):
         if call.taking:
             call.wait_until = self._clock() + call.wait
             call.on_answer = self._read_answered
-        if call.noted and "opentelemetry.trace" in sys.modules:
+        if call.noted and tracing.API in sys.modules:
             tracing.sending(call)
         line.last_order += 1
         call.order = line.last_order
