@@ -9,7 +9,6 @@ does the same with values that do not fit. Neither pays for that as long as all 
 from __future__ import annotations
 
 import struct
-from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Self
 
 from telesto.protocol.enums import (
@@ -22,7 +21,7 @@ from telesto.protocol.enums import (
     SubscriptionState,
 )
 from telesto.protocol.layouts import Layout, Layouts
-from telesto.protocol.packet import Packet, RequestInfo
+from telesto.protocol.packet import Packet, RequestInfo, Structure
 from telesto.protocol.primitives import (
     BOOLS,
     DECODE_ERRORS,
@@ -280,8 +279,7 @@ _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
 _NACK_TAGS = frozenset({1, 2})
 
 
-@dataclass(slots=True)
-class Queue:
+class Queue(Structure):
     """A queue as clients see it.
 
     Attributes:
@@ -289,12 +287,14 @@ class Queue:
         name: Unique name, see [Names](#names).
     """
 
-    queue_id: int
-    name: str
+    __slots__ = ("queue_id", "name")
+
+    def __init__(self, queue_id: int, name: str) -> None:
+        self.queue_id = queue_id
+        self.name = name
 
 
-@dataclass(slots=True)
-class QueueSettings:
+class QueueSettings(Structure):
     """Settings of a queue, those that are given.
 
     Attributes:
@@ -341,26 +341,61 @@ class QueueSettings:
             to 366; unless it is given: 7. Tag 15; may be left out.
     """
 
-    _: KW_ONLY
-    max_messages: int | None = None
-    dedup_window_ms: int | None = None
-    lease_ms: int | None = None
-    max_attempts: int | None = None
-    backoff_ms: int | None = None
-    backoff_max_ms: int | None = None
-    expires_ms: int | None = None
-    bury_expired: bool | None = None
-    dead_letter_queue: int | None = None
-    late_after_ms: int | None = None
-    late_limit: int | None = None
-    late_window_ms: int | None = None
-    fail_limit: int | None = None
-    history: HistoryMode | None = None
-    history_days: int | None = None
+    __slots__ = (
+        "max_messages",
+        "dedup_window_ms",
+        "lease_ms",
+        "max_attempts",
+        "backoff_ms",
+        "backoff_max_ms",
+        "expires_ms",
+        "bury_expired",
+        "dead_letter_queue",
+        "late_after_ms",
+        "late_limit",
+        "late_window_ms",
+        "fail_limit",
+        "history",
+        "history_days",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_messages: int | None = None,
+        dedup_window_ms: int | None = None,
+        lease_ms: int | None = None,
+        max_attempts: int | None = None,
+        backoff_ms: int | None = None,
+        backoff_max_ms: int | None = None,
+        expires_ms: int | None = None,
+        bury_expired: bool | None = None,
+        dead_letter_queue: int | None = None,
+        late_after_ms: int | None = None,
+        late_limit: int | None = None,
+        late_window_ms: int | None = None,
+        fail_limit: int | None = None,
+        history: HistoryMode | None = None,
+        history_days: int | None = None,
+    ) -> None:
+        self.max_messages = max_messages
+        self.dedup_window_ms = dedup_window_ms
+        self.lease_ms = lease_ms
+        self.max_attempts = max_attempts
+        self.backoff_ms = backoff_ms
+        self.backoff_max_ms = backoff_max_ms
+        self.expires_ms = expires_ms
+        self.bury_expired = bury_expired
+        self.dead_letter_queue = dead_letter_queue
+        self.late_after_ms = late_after_ms
+        self.late_limit = late_limit
+        self.late_window_ms = late_window_ms
+        self.fail_limit = fail_limit
+        self.history = history
+        self.history_days = history_days
 
 
-@dataclass(slots=True)
-class Header:
+class Header(Structure):
     """A header of a message: a short text under a name.
 
     Attributes:
@@ -368,12 +403,14 @@ class Header:
         value: Up to 1024 bytes, no NUL character; may be empty.
     """
 
-    name: str
-    value: str
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name = name
+        self.value = value
 
 
-@dataclass(slots=True)
-class NewMessage:
+class NewMessage(Structure):
     """A message as a client puts it.
 
     Attributes:
@@ -394,20 +431,43 @@ class NewMessage:
             as bytes of the body: 16, and 4 and its name and value for each. Tag 5; may be left out.
     """
 
-    priority: int
-    receiver_id: int
-    body: bytes
-    context: int | None
-    _: KW_ONLY
-    dedup_key: str | None = None
-    partition_key: str | None = None
-    delay_ms: int | None = None
-    expires_ms: int | None = None
-    headers: list[Header] | None = None
+    __slots__ = (
+        "priority",
+        "receiver_id",
+        "body",
+        "context",
+        "dedup_key",
+        "partition_key",
+        "delay_ms",
+        "expires_ms",
+        "headers",
+    )
+
+    def __init__(
+        self,
+        priority: int,
+        receiver_id: int,
+        body: bytes,
+        context: int | None,
+        *,
+        dedup_key: str | None = None,
+        partition_key: str | None = None,
+        delay_ms: int | None = None,
+        expires_ms: int | None = None,
+        headers: list[Header] | None = None,
+    ) -> None:
+        self.priority = priority
+        self.receiver_id = receiver_id
+        self.body = body
+        self.context = context
+        self.dedup_key = dedup_key
+        self.partition_key = partition_key
+        self.delay_ms = delay_ms
+        self.expires_ms = expires_ms
+        self.headers = headers
 
 
-@dataclass(slots=True)
-class QueuedMessage:
+class QueuedMessage(Structure):
     """A message and the queue that it goes to.
 
     Attributes:
@@ -415,12 +475,14 @@ class QueuedMessage:
         message: The message.
     """
 
-    queue_id: int
-    message: NewMessage
+    __slots__ = ("queue_id", "message")
+
+    def __init__(self, queue_id: int, message: NewMessage) -> None:
+        self.queue_id = queue_id
+        self.message = message
 
 
-@dataclass(slots=True)
-class Origin:
+class Origin(Structure):
     """Where a dead letter that went on to a dead letter queue comes from.
 
     Attributes:
@@ -431,15 +493,17 @@ class Origin:
         died_at: When it died, in microseconds since the Unix epoch, UTC, by the database's clock.
     """
 
-    queue_id: int
-    message_id: int
-    reason: str
-    attempt: int
-    died_at: int
+    __slots__ = ("queue_id", "message_id", "reason", "attempt", "died_at")
+
+    def __init__(self, queue_id: int, message_id: int, reason: str, attempt: int, died_at: int) -> None:
+        self.queue_id = queue_id
+        self.message_id = message_id
+        self.reason = reason
+        self.attempt = attempt
+        self.died_at = died_at
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Structure):
     """A message as it is handed over or browsed.
 
     Attributes:
@@ -464,25 +528,58 @@ class Message:
         headers: Its headers, in no particular order; missing without any. Tag 4; may be left out.
     """
 
-    message_id: int
-    queue_id: int
-    sender_id: int
-    receiver_id: int
-    priority: int
-    time_of_arrival: int
-    attempt: int
-    redelivered: bool
-    body: bytes
-    context: int | None
-    _: KW_ONLY
-    partition_key: str | None = None
-    origin: Origin | None = None
-    expires_ms: int | None = None
-    headers: list[Header] | None = None
+    __slots__ = (
+        "message_id",
+        "queue_id",
+        "sender_id",
+        "receiver_id",
+        "priority",
+        "time_of_arrival",
+        "attempt",
+        "redelivered",
+        "body",
+        "context",
+        "partition_key",
+        "origin",
+        "expires_ms",
+        "headers",
+    )
+
+    def __init__(
+        self,
+        message_id: int,
+        queue_id: int,
+        sender_id: int,
+        receiver_id: int,
+        priority: int,
+        time_of_arrival: int,
+        attempt: int,
+        redelivered: bool,
+        body: bytes,
+        context: int | None,
+        *,
+        partition_key: str | None = None,
+        origin: Origin | None = None,
+        expires_ms: int | None = None,
+        headers: list[Header] | None = None,
+    ) -> None:
+        self.message_id = message_id
+        self.queue_id = queue_id
+        self.sender_id = sender_id
+        self.receiver_id = receiver_id
+        self.priority = priority
+        self.time_of_arrival = time_of_arrival
+        self.attempt = attempt
+        self.redelivered = redelivered
+        self.body = body
+        self.context = context
+        self.partition_key = partition_key
+        self.origin = origin
+        self.expires_ms = expires_ms
+        self.headers = headers
 
 
-@dataclass(slots=True)
-class PutResult:
+class PutResult(Structure):
     """What became of one message in one queue.
 
     Attributes:
@@ -492,14 +589,16 @@ class PutResult:
         error: Why the queue did not take it: an error code.
     """
 
-    queue_id: int
-    message_id: int
-    duplicate: bool
-    error: int | None
+    __slots__ = ("queue_id", "message_id", "duplicate", "error")
+
+    def __init__(self, queue_id: int, message_id: int, duplicate: bool, error: int | None) -> None:
+        self.queue_id = queue_id
+        self.message_id = message_id
+        self.duplicate = duplicate
+        self.error = error
 
 
-@dataclass(slots=True)
-class ElementResult:
+class ElementResult(Structure):
     """The recorded result of one part of a numbered request.
 
     Attributes:
@@ -507,12 +606,14 @@ class ElementResult:
         error: The error code that it was answered with.
     """
 
-    related_id: int
-    error: int | None
+    __slots__ = ("related_id", "error")
+
+    def __init__(self, related_id: int, error: int | None) -> None:
+        self.related_id = related_id
+        self.error = error
 
 
-@dataclass(slots=True)
-class OperationResult:
+class OperationResult(Structure):
     """A numbered request that was executed and whose answer the client has not confirmed.
 
     Attributes:
@@ -522,14 +623,16 @@ class OperationResult:
         results: One result for each part, in the request's order.
     """
 
-    session: int
-    number: int
-    method_id: int
-    results: list[ElementResult]
+    __slots__ = ("session", "number", "method_id", "results")
+
+    def __init__(self, session: int, number: int, method_id: int, results: list[ElementResult]) -> None:
+        self.session = session
+        self.number = number
+        self.method_id = method_id
+        self.results = results
 
 
-@dataclass(slots=True)
-class HandOver:
+class HandOver(Structure):
     """A message that was handed over and that the client has not confirmed.
 
     Attributes:
@@ -538,13 +641,15 @@ class HandOver:
         message: The message.
     """
 
-    session: int
-    number: int
-    message: Message
+    __slots__ = ("session", "number", "message")
+
+    def __init__(self, session: int, number: int, message: Message) -> None:
+        self.session = session
+        self.number = number
+        self.message = message
 
 
-@dataclass(slots=True)
-class OperationRef:
+class OperationRef(Structure):
     """Names a numbered request of an earlier session.
 
     Attributes:
@@ -552,12 +657,14 @@ class OperationRef:
         number: Its number in that session.
     """
 
-    session: int
-    number: int
+    __slots__ = ("session", "number")
+
+    def __init__(self, session: int, number: int) -> None:
+        self.session = session
+        self.number = number
 
 
-@dataclass(slots=True)
-class HandOverRef:
+class HandOverRef(Structure):
     """Names one message of one read.
 
     Attributes:
@@ -566,13 +673,15 @@ class HandOverRef:
         message_id: The message.
     """
 
-    session: int
-    number: int
-    message_id: int
+    __slots__ = ("session", "number", "message_id")
+
+    def __init__(self, session: int, number: int, message_id: int) -> None:
+        self.session = session
+        self.number = number
+        self.message_id = message_id
 
 
-@dataclass(slots=True)
-class NewTopicMessage:
+class NewTopicMessage(Structure):
     """A message as a client puts it to a topic.
 
     Attributes:
@@ -583,14 +692,17 @@ class NewTopicMessage:
         headers: As those of NewMessage. Tag 2; may be left out.
     """
 
-    body: bytes
-    _: KW_ONLY
-    sequence: int | None = None
-    headers: list[Header] | None = None
+    __slots__ = ("body", "sequence", "headers")
+
+    def __init__(
+        self, body: bytes, *, sequence: int | None = None, headers: list[Header] | None = None
+    ) -> None:
+        self.body = body
+        self.sequence = sequence
+        self.headers = headers
 
 
-@dataclass(slots=True)
-class TopicPutResult:
+class TopicPutResult(Structure):
     """What became of one message.
 
     Attributes:
@@ -600,13 +712,15 @@ class TopicPutResult:
         error: Why it was not put: an error code.
     """
 
-    number: int
-    duplicate: bool
-    error: int | None
+    __slots__ = ("number", "duplicate", "error")
+
+    def __init__(self, number: int, duplicate: bool, error: int | None) -> None:
+        self.number = number
+        self.duplicate = duplicate
+        self.error = error
 
 
-@dataclass(slots=True)
-class TopicPosition:
+class TopicPosition(Structure):
     """How far a client is in a subscription.
 
     Attributes:
@@ -617,13 +731,15 @@ class TopicPosition:
             than confirmed: from behind what is confirmed.
     """
 
-    subscription_id: int
-    confirmed: int
-    after: int
+    __slots__ = ("subscription_id", "confirmed", "after")
+
+    def __init__(self, subscription_id: int, confirmed: int, after: int) -> None:
+        self.subscription_id = subscription_id
+        self.confirmed = confirmed
+        self.after = after
 
 
-@dataclass(slots=True)
-class TopicMessage:
+class TopicMessage(Structure):
     """A message of a topic.
 
     Attributes:
@@ -635,17 +751,27 @@ class TopicMessage:
         headers: Its headers, in no particular order; missing without any. Tag 1; may be left out.
     """
 
-    subscription_id: int
-    number: int
-    sender_id: int
-    time_of_arrival: int
-    body: bytes
-    _: KW_ONLY
-    headers: list[Header] | None = None
+    __slots__ = ("subscription_id", "number", "sender_id", "time_of_arrival", "body", "headers")
+
+    def __init__(
+        self,
+        subscription_id: int,
+        number: int,
+        sender_id: int,
+        time_of_arrival: int,
+        body: bytes,
+        *,
+        headers: list[Header] | None = None,
+    ) -> None:
+        self.subscription_id = subscription_id
+        self.number = number
+        self.sender_id = sender_id
+        self.time_of_arrival = time_of_arrival
+        self.body = body
+        self.headers = headers
 
 
-@dataclass(slots=True)
-class SubscriptionName:
+class SubscriptionName(Structure):
     """Which topic a subscription is for.
 
     Attributes:
@@ -653,12 +779,14 @@ class SubscriptionName:
         topic: The topic's name.
     """
 
-    subscription_id: int
-    topic: str
+    __slots__ = ("subscription_id", "topic")
+
+    def __init__(self, subscription_id: int, topic: str) -> None:
+        self.subscription_id = subscription_id
+        self.topic = topic
 
 
-@dataclass(slots=True)
-class TopicFigures:
+class TopicFigures(Structure):
     """A topic as it is listed.
 
     Attributes:
@@ -669,15 +797,17 @@ class TopicFigures:
         depth: Messages that some subscription has not confirmed yet.
     """
 
-    topic_id: int
-    topic: str
-    last_number: int
-    subscribers: int
-    depth: int
+    __slots__ = ("topic_id", "topic", "last_number", "subscribers", "depth")
+
+    def __init__(self, topic_id: int, topic: str, last_number: int, subscribers: int, depth: int) -> None:
+        self.topic_id = topic_id
+        self.topic = topic
+        self.last_number = last_number
+        self.subscribers = subscribers
+        self.depth = depth
 
 
-@dataclass(slots=True)
-class SubscriptionFigures:
+class SubscriptionFigures(Structure):
     """A subscription as it is listed.
 
     Attributes:
@@ -692,19 +822,40 @@ class SubscriptionFigures:
         drop: Beyond the limit it is dropped. Tag 3; may be left out.
     """
 
-    subscription_id: int
-    topic: str
-    position: int
-    last_number: int
-    state: SubscriptionState
-    _: KW_ONLY
-    max_behind: int | None = None
-    max_age_ms: int | None = None
-    drop: bool | None = None
+    __slots__ = (
+        "subscription_id",
+        "topic",
+        "position",
+        "last_number",
+        "state",
+        "max_behind",
+        "max_age_ms",
+        "drop",
+    )
+
+    def __init__(
+        self,
+        subscription_id: int,
+        topic: str,
+        position: int,
+        last_number: int,
+        state: SubscriptionState,
+        *,
+        max_behind: int | None = None,
+        max_age_ms: int | None = None,
+        drop: bool | None = None,
+    ) -> None:
+        self.subscription_id = subscription_id
+        self.topic = topic
+        self.position = position
+        self.last_number = last_number
+        self.state = state
+        self.max_behind = max_behind
+        self.max_age_ms = max_age_ms
+        self.drop = drop
 
 
-@dataclass(slots=True)
-class DeadLetter:
+class DeadLetter(Structure):
     """A message that left its queue without having been processed.
 
     Attributes:
@@ -717,14 +868,16 @@ class DeadLetter:
         client_id: The client that had it last; 0 for none.
     """
 
-    message: Message
-    reason: str
-    died_at: int
-    client_id: int
+    __slots__ = ("message", "reason", "died_at", "client_id")
+
+    def __init__(self, message: Message, reason: str, died_at: int, client_id: int) -> None:
+        self.message = message
+        self.reason = reason
+        self.died_at = died_at
+        self.client_id = client_id
 
 
-@dataclass(slots=True)
-class LeaseRef:
+class LeaseRef(Structure):
     """Names one message that a consumer was given.
 
     Attributes:
@@ -733,13 +886,15 @@ class LeaseRef:
         message_id: The message.
     """
 
-    consumer_id: int
-    lease_id: int
-    message_id: int
+    __slots__ = ("consumer_id", "lease_id", "message_id")
+
+    def __init__(self, consumer_id: int, lease_id: int, message_id: int) -> None:
+        self.consumer_id = consumer_id
+        self.lease_id = lease_id
+        self.message_id = message_id
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(Structure):
     """A message and the lease under which a consumer has it.
 
     Attributes:
@@ -747,12 +902,14 @@ class Delivery:
         message: The message.
     """
 
-    lease_id: int
-    message: Message
+    __slots__ = ("lease_id", "message")
+
+    def __init__(self, lease_id: int, message: Message) -> None:
+        self.lease_id = lease_id
+        self.message = message
 
 
-@dataclass(slots=True)
-class MessageRecord:
+class MessageRecord(Structure):
     """What is known of a message: where it is now, or how it or one of its hand-overs ended.
 
     Attributes:
@@ -792,38 +949,97 @@ class MessageRecord:
             Missing where a body would be. Tag 16; may be left out.
     """
 
-    state: MessageState
-    queue_id: int
-    queue_name: str
-    sender_id: int
-    sender_name: str
-    receiver_id: int
-    priority: int
-    context: int | None
-    time_of_arrival: int
-    attempt: int
-    redelivered: bool
-    _: KW_ONLY
-    put_through: int | None = None
-    put_address: str | None = None
-    client_id: int | None = None
-    client_name: str | None = None
-    session: int | None = None
-    number: int | None = None
-    handed_over_at: int | None = None
-    handed_over_through: int | None = None
-    handed_over_address: str | None = None
-    ended_at: int | None = None
-    reason: str | None = None
-    consumer_id: int | None = None
-    due_at: int | None = None
-    deadline: int | None = None
-    body: bytes | None = None
-    headers: list[Header] | None = None
+    __slots__ = (
+        "state",
+        "queue_id",
+        "queue_name",
+        "sender_id",
+        "sender_name",
+        "receiver_id",
+        "priority",
+        "context",
+        "time_of_arrival",
+        "attempt",
+        "redelivered",
+        "put_through",
+        "put_address",
+        "client_id",
+        "client_name",
+        "session",
+        "number",
+        "handed_over_at",
+        "handed_over_through",
+        "handed_over_address",
+        "ended_at",
+        "reason",
+        "consumer_id",
+        "due_at",
+        "deadline",
+        "body",
+        "headers",
+    )
+
+    def __init__(
+        self,
+        state: MessageState,
+        queue_id: int,
+        queue_name: str,
+        sender_id: int,
+        sender_name: str,
+        receiver_id: int,
+        priority: int,
+        context: int | None,
+        time_of_arrival: int,
+        attempt: int,
+        redelivered: bool,
+        *,
+        put_through: int | None = None,
+        put_address: str | None = None,
+        client_id: int | None = None,
+        client_name: str | None = None,
+        session: int | None = None,
+        number: int | None = None,
+        handed_over_at: int | None = None,
+        handed_over_through: int | None = None,
+        handed_over_address: str | None = None,
+        ended_at: int | None = None,
+        reason: str | None = None,
+        consumer_id: int | None = None,
+        due_at: int | None = None,
+        deadline: int | None = None,
+        body: bytes | None = None,
+        headers: list[Header] | None = None,
+    ) -> None:
+        self.state = state
+        self.queue_id = queue_id
+        self.queue_name = queue_name
+        self.sender_id = sender_id
+        self.sender_name = sender_name
+        self.receiver_id = receiver_id
+        self.priority = priority
+        self.context = context
+        self.time_of_arrival = time_of_arrival
+        self.attempt = attempt
+        self.redelivered = redelivered
+        self.put_through = put_through
+        self.put_address = put_address
+        self.client_id = client_id
+        self.client_name = client_name
+        self.session = session
+        self.number = number
+        self.handed_over_at = handed_over_at
+        self.handed_over_through = handed_over_through
+        self.handed_over_address = handed_over_address
+        self.ended_at = ended_at
+        self.reason = reason
+        self.consumer_id = consumer_id
+        self.due_at = due_at
+        self.deadline = deadline
+        self.body = body
+        self.headers = headers
 
 
-@dataclass(slots=True)
-class QueueFigures:
+class QueueFigures(Structure):
     """A queue as it is listed.
 
     Attributes:
@@ -832,13 +1048,15 @@ class QueueFigures:
         depth: Messages that wait.
     """
 
-    queue_id: int
-    name: str
-    depth: int
+    __slots__ = ("queue_id", "name", "depth")
+
+    def __init__(self, queue_id: int, name: str, depth: int) -> None:
+        self.queue_id = queue_id
+        self.name = name
+        self.depth = depth
 
 
-@dataclass(slots=True)
-class ClientFigures:
+class ClientFigures(Structure):
     """A client as it is listed.
 
     Attributes:
@@ -855,21 +1073,46 @@ class ClientFigures:
         address: The address of its connection. Tag 3; may be left out.
     """
 
-    client_id: int
-    name: str
-    mode: ClientMode
-    temporary: bool
-    session_at: int
-    unconfirmed: int
-    subscriptions: int
-    _: KW_ONLY
-    process: str | None = None
-    library: str | None = None
-    address: str | None = None
+    __slots__ = (
+        "client_id",
+        "name",
+        "mode",
+        "temporary",
+        "session_at",
+        "unconfirmed",
+        "subscriptions",
+        "process",
+        "library",
+        "address",
+    )
+
+    def __init__(
+        self,
+        client_id: int,
+        name: str,
+        mode: ClientMode,
+        temporary: bool,
+        session_at: int,
+        unconfirmed: int,
+        subscriptions: int,
+        *,
+        process: str | None = None,
+        library: str | None = None,
+        address: str | None = None,
+    ) -> None:
+        self.client_id = client_id
+        self.name = name
+        self.mode = mode
+        self.temporary = temporary
+        self.session_at = session_at
+        self.unconfirmed = unconfirmed
+        self.subscriptions = subscriptions
+        self.process = process
+        self.library = library
+        self.address = address
 
 
-@dataclass(slots=True)
-class ConsumerFigures:
+class ConsumerFigures(Structure):
     """A consumer as it is listed.
 
     Attributes:
@@ -885,20 +1128,45 @@ class ConsumerFigures:
         slow: It counts as slow now: others are served first.
     """
 
-    consumer_id: int
-    queue_id: int
-    queue: str
-    client_id: int
-    client: str
-    middleware_id: int
-    joined_at: int
-    leases: int
-    paused: bool
-    slow: bool
+    __slots__ = (
+        "consumer_id",
+        "queue_id",
+        "queue",
+        "client_id",
+        "client",
+        "middleware_id",
+        "joined_at",
+        "leases",
+        "paused",
+        "slow",
+    )
+
+    def __init__(
+        self,
+        consumer_id: int,
+        queue_id: int,
+        queue: str,
+        client_id: int,
+        client: str,
+        middleware_id: int,
+        joined_at: int,
+        leases: int,
+        paused: bool,
+        slow: bool,
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.queue_id = queue_id
+        self.queue = queue
+        self.client_id = client_id
+        self.client = client
+        self.middleware_id = middleware_id
+        self.joined_at = joined_at
+        self.leases = leases
+        self.paused = paused
+        self.slow = slow
 
 
-@dataclass(slots=True)
-class MiddlewareFigures:
+class MiddlewareFigures(Structure):
     """A middleware as it is listed.
 
     Attributes:
@@ -911,12 +1179,23 @@ class MiddlewareFigures:
         consumers: Consumers that are connected to it.
     """
 
-    middleware_id: int
-    address: str
-    version: str
-    started_at: int
-    heartbeat_at: int
-    consumers: int
+    __slots__ = ("middleware_id", "address", "version", "started_at", "heartbeat_at", "consumers")
+
+    def __init__(
+        self,
+        middleware_id: int,
+        address: str,
+        version: str,
+        started_at: int,
+        heartbeat_at: int,
+        consumers: int,
+    ) -> None:
+        self.middleware_id = middleware_id
+        self.address = address
+        self.version = version
+        self.started_at = started_at
+        self.heartbeat_at = heartbeat_at
+        self.consumers = consumers
 
 
 def _read_queues(payload: bytes, at: int, count: int) -> tuple[list[Queue], int]:
@@ -2312,11 +2591,12 @@ class RarePacket(Packet):
         return packet
 
 
-@dataclass(slots=True)
 class Ping(Packet):
     """Asks for a sign of life. Answered at once, without waiting for requests before it."""
 
     METHOD_ID: ClassVar[int] = 0x01
+
+    __slots__ = ()
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2337,11 +2617,12 @@ class Ping(Packet):
             raise LAYOUTS.fault_of_payload("Ping", payload) from None
 
 
-@dataclass(slots=True)
 class Pong(Packet):
     """The answer to a Ping."""
 
     METHOD_ID: ClassVar[int] = 0x02
+
+    __slots__ = ()
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2362,11 +2643,12 @@ class Pong(Packet):
             raise LAYOUTS.fault_of_payload("Pong", payload) from None
 
 
-@dataclass(slots=True)
 class Success(Packet):
     """The request was done; there is nothing else to say."""
 
     METHOD_ID: ClassVar[int] = 0x03
+
+    __slots__ = ()
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2387,7 +2669,6 @@ class Success(Packet):
             raise LAYOUTS.fault_of_payload("Success", payload) from None
 
 
-@dataclass(slots=True)
 class Error(Packet):
     """The request was not, or may not have been, done. With packet id 0: it concerns the connection.
 
@@ -2401,11 +2682,21 @@ class Error(Packet):
 
     METHOD_ID: ClassVar[int] = 0x05
 
-    code: int
-    error_class: ErrorClass
-    details: str
-    related_id: int | None
-    retry_after_ms: int | None
+    __slots__ = ("code", "error_class", "details", "related_id", "retry_after_ms")
+
+    def __init__(
+        self,
+        code: int,
+        error_class: ErrorClass,
+        details: str,
+        related_id: int | None,
+        retry_after_ms: int | None,
+    ) -> None:
+        self.code = code
+        self.error_class = error_class
+        self.details = details
+        self.related_id = related_id
+        self.retry_after_ms = retry_after_ms
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2465,7 +2756,6 @@ class Error(Packet):
             raise LAYOUTS.fault_of_payload("Error", payload) from None
 
 
-@dataclass(slots=True)
 class Hello(RarePacket):
     """Opens the conversation.
 
@@ -2484,18 +2774,39 @@ class Hello(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x07
 
-    magic: int
-    major: int
-    minor: int
-    library: str
-    library_version: str
-    max_frame: int
-    capabilities: list[str]
-    _: KW_ONLY
-    line_ends: int | None = None
+    __slots__ = (
+        "magic",
+        "major",
+        "minor",
+        "library",
+        "library_version",
+        "max_frame",
+        "capabilities",
+        "line_ends",
+    )
+
+    def __init__(
+        self,
+        magic: int,
+        major: int,
+        minor: int,
+        library: str,
+        library_version: str,
+        max_frame: int,
+        capabilities: list[str],
+        *,
+        line_ends: int | None = None,
+    ) -> None:
+        self.magic = magic
+        self.major = major
+        self.minor = minor
+        self.library = library
+        self.library_version = library_version
+        self.max_frame = max_frame
+        self.capabilities = capabilities
+        self.line_ends = line_ends
 
 
-@dataclass(slots=True)
 class HelloResponse(RarePacket):
     """Agrees on version and limits.
 
@@ -2519,28 +2830,61 @@ class HelloResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x08
 
-    major: int
-    minor: int
-    middleware_id: int
-    server_version: str
-    max_frame: int
-    idle_limit_ms: int
-    max_unconfirmed: int
-    mechanisms: list[str]
-    addresses: list[str]
-    capabilities: list[str]
-    _: KW_ONLY
-    max_body: int | None = None
-    max_put_elements: int | None = None
-    max_references: int | None = None
+    __slots__ = (
+        "major",
+        "minor",
+        "middleware_id",
+        "server_version",
+        "max_frame",
+        "idle_limit_ms",
+        "max_unconfirmed",
+        "mechanisms",
+        "addresses",
+        "capabilities",
+        "max_body",
+        "max_put_elements",
+        "max_references",
+    )
+
+    def __init__(
+        self,
+        major: int,
+        minor: int,
+        middleware_id: int,
+        server_version: str,
+        max_frame: int,
+        idle_limit_ms: int,
+        max_unconfirmed: int,
+        mechanisms: list[str],
+        addresses: list[str],
+        capabilities: list[str],
+        *,
+        max_body: int | None = None,
+        max_put_elements: int | None = None,
+        max_references: int | None = None,
+    ) -> None:
+        self.major = major
+        self.minor = minor
+        self.middleware_id = middleware_id
+        self.server_version = server_version
+        self.max_frame = max_frame
+        self.idle_limit_ms = idle_limit_ms
+        self.max_unconfirmed = max_unconfirmed
+        self.mechanisms = mechanisms
+        self.addresses = addresses
+        self.capabilities = capabilities
+        self.max_body = max_body
+        self.max_put_elements = max_put_elements
+        self.max_references = max_references
 
 
-@dataclass(slots=True)
 class Alive(Packet):
     """A sign of life, twice a second while the server reads nothing from the connection because enough of
     its requests wait: a Ping would not be read either."""
 
     METHOD_ID: ClassVar[int] = 0x0A
+
+    __slots__ = ()
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2561,7 +2905,6 @@ class Alive(Packet):
             raise LAYOUTS.fault_of_payload("Alive", payload) from None
 
 
-@dataclass(slots=True)
 class GoAway(RarePacket):
     """The middleware is about to stop: finish what is under way, then move to another address.
 
@@ -2572,11 +2915,13 @@ class GoAway(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x0C
 
-    reason: str
-    addresses: list[str]
+    __slots__ = ("reason", "addresses")
+
+    def __init__(self, reason: str, addresses: list[str]) -> None:
+        self.reason = reason
+        self.addresses = addresses
 
 
-@dataclass(slots=True)
 class Confirm(Packet):
     """Says which answers the application has taken, when no other request can carry it. Confirming twice
     is harmless.
@@ -2589,9 +2934,14 @@ class Confirm(Packet):
 
     METHOD_ID: ClassVar[int] = 0x0D
 
-    confirmed: list[int]
-    earlier: list[OperationRef]
-    hand_overs: list[HandOverRef]
+    __slots__ = ("confirmed", "earlier", "hand_overs")
+
+    def __init__(
+        self, confirmed: list[int], earlier: list[OperationRef], hand_overs: list[HandOverRef]
+    ) -> None:
+        self.confirmed = confirmed
+        self.earlier = earlier
+        self.hand_overs = hand_overs
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2642,7 +2992,6 @@ class Confirm(Packet):
             raise LAYOUTS.fault_of_payload("Confirm", payload) from None
 
 
-@dataclass(slots=True)
 class CancelRequest(RarePacket):
     """Ends the waiting of a read. The read itself is always answered: empty when it was cancelled, else as
     it turned out. Handled at once, without waiting for requests before it.
@@ -2653,10 +3002,12 @@ class CancelRequest(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x0F
 
-    packet_id: int
+    __slots__ = ("packet_id",)
+
+    def __init__(self, packet_id: int) -> None:
+        self.packet_id = packet_id
 
 
-@dataclass(slots=True)
 class CancelRequestResponse(RarePacket):
     """The answer to CancelRequest.
 
@@ -2667,10 +3018,12 @@ class CancelRequestResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x10
 
-    cancelled: bool
+    __slots__ = ("cancelled",)
+
+    def __init__(self, cancelled: bool) -> None:
+        self.cancelled = cancelled
 
 
-@dataclass(slots=True)
 class RegisterClient(RarePacket):
     """Creates a client and opens its first session. Repeated with the same token and mode, it answers with
     the same client and a new session.
@@ -2689,16 +3042,26 @@ class RegisterClient(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x11
 
-    client_name: str
-    mode: ClientMode
-    token: bytes
-    _: KW_ONLY
-    attempt: int | None = None
-    temporary: bool | None = None
-    process: str | None = None
+    __slots__ = ("client_name", "mode", "token", "attempt", "temporary", "process")
+
+    def __init__(
+        self,
+        client_name: str,
+        mode: ClientMode,
+        token: bytes,
+        *,
+        attempt: int | None = None,
+        temporary: bool | None = None,
+        process: str | None = None,
+    ) -> None:
+        self.client_name = client_name
+        self.mode = mode
+        self.token = token
+        self.attempt = attempt
+        self.temporary = temporary
+        self.process = process
 
 
-@dataclass(slots=True)
 class RegisterClientResponse(RarePacket):
     """The new client and its session.
 
@@ -2711,12 +3074,14 @@ class RegisterClientResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x12
 
-    client_id: int
-    session: int
-    incarnation: str
+    __slots__ = ("client_id", "session", "incarnation")
+
+    def __init__(self, client_id: int, session: int, incarnation: str) -> None:
+        self.client_id = client_id
+        self.session = session
+        self.incarnation = incarnation
 
 
-@dataclass(slots=True)
 class IdentifyClient(RarePacket):
     """Opens a new session of a client, which ends (fences) its session before, and returns what that one
     executed and the client has not confirmed: a takeover.
@@ -2738,17 +3103,28 @@ class IdentifyClient(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x13
 
-    client_id: int
-    client_name: str
-    _: KW_ONLY
-    token: bytes | None = None
-    resume: bool | None = None
-    attempt: int | None = None
-    mode: ClientMode | None = None
-    process: str | None = None
+    __slots__ = ("client_id", "client_name", "token", "resume", "attempt", "mode", "process")
+
+    def __init__(
+        self,
+        client_id: int,
+        client_name: str,
+        *,
+        token: bytes | None = None,
+        resume: bool | None = None,
+        attempt: int | None = None,
+        mode: ClientMode | None = None,
+        process: str | None = None,
+    ) -> None:
+        self.client_id = client_id
+        self.client_name = client_name
+        self.token = token
+        self.resume = resume
+        self.attempt = attempt
+        self.mode = mode
+        self.process = process
 
 
-@dataclass(slots=True)
 class IdentifyClientResponse(Packet):
     """The client, its new session, and the first page of what is unconfirmed.
 
@@ -2767,17 +3143,43 @@ class IdentifyClientResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x14
 
-    client_id: int
-    client_name: str
-    mode: ClientMode
-    session: int
-    incarnation: str
-    next_number: int
-    operations: list[OperationResult]
-    hand_overs: list[HandOver]
-    more: bool
-    _: KW_ONLY
-    too_large: list[HandOverRef] | None = None
+    __slots__ = (
+        "client_id",
+        "client_name",
+        "mode",
+        "session",
+        "incarnation",
+        "next_number",
+        "operations",
+        "hand_overs",
+        "more",
+        "too_large",
+    )
+
+    def __init__(
+        self,
+        client_id: int,
+        client_name: str,
+        mode: ClientMode,
+        session: int,
+        incarnation: str,
+        next_number: int,
+        operations: list[OperationResult],
+        hand_overs: list[HandOver],
+        more: bool,
+        *,
+        too_large: list[HandOverRef] | None = None,
+    ) -> None:
+        self.client_id = client_id
+        self.client_name = client_name
+        self.mode = mode
+        self.session = session
+        self.incarnation = incarnation
+        self.next_number = next_number
+        self.operations = operations
+        self.hand_overs = hand_overs
+        self.more = more
+        self.too_large = too_large
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2880,7 +3282,6 @@ class IdentifyClientResponse(Packet):
             raise LAYOUTS.fault_of_payload("IdentifyClientResponse", payload) from None
 
 
-@dataclass(slots=True)
 class DeleteClient(RarePacket):
     """Deletes the client of this connection. What the request confirms is done; its other unconfirmed
     messages go back to their queues, marked redelivered. Messages addressed to it stay. The connection is
@@ -2893,11 +3294,13 @@ class DeleteClient(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x15
 
-    number: int
-    confirmed: list[int]
+    __slots__ = ("number", "confirmed")
+
+    def __init__(self, number: int, confirmed: list[int]) -> None:
+        self.number = number
+        self.confirmed = confirmed
 
 
-@dataclass(slots=True)
 class Release(Packet):
     """Gives messages that were handed over and are unconfirmed back to their queues, to their old place,
     marked redelivered. What is no longer unconfirmed is passed over.
@@ -2908,7 +3311,10 @@ class Release(Packet):
 
     METHOD_ID: ClassVar[int] = 0x17
 
-    hand_overs: list[HandOverRef]
+    __slots__ = ("hand_overs",)
+
+    def __init__(self, hand_overs: list[HandOverRef]) -> None:
+        self.hand_overs = hand_overs
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -2940,7 +3346,6 @@ class Release(Packet):
             raise LAYOUTS.fault_of_payload("Release", payload) from None
 
 
-@dataclass(slots=True)
 class ListUnconfirmed(RarePacket):
     """The next page of a takeover. Operations come before hand-overs; each list continues after the
     position given.
@@ -2952,11 +3357,13 @@ class ListUnconfirmed(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x19
 
-    after_operation: OperationRef
-    after_hand_over: HandOverRef
+    __slots__ = ("after_operation", "after_hand_over")
+
+    def __init__(self, after_operation: OperationRef, after_hand_over: HandOverRef) -> None:
+        self.after_operation = after_operation
+        self.after_hand_over = after_hand_over
 
 
-@dataclass(slots=True)
 class ListUnconfirmedResponse(Packet):
     """A page of what earlier sessions executed and the client has not confirmed.
 
@@ -2971,11 +3378,20 @@ class ListUnconfirmedResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x1A
 
-    operations: list[OperationResult]
-    hand_overs: list[HandOver]
-    more: bool
-    _: KW_ONLY
-    too_large: list[HandOverRef] | None = None
+    __slots__ = ("operations", "hand_overs", "more", "too_large")
+
+    def __init__(
+        self,
+        operations: list[OperationResult],
+        hand_overs: list[HandOver],
+        more: bool,
+        *,
+        too_large: list[HandOverRef] | None = None,
+    ) -> None:
+        self.operations = operations
+        self.hand_overs = hand_overs
+        self.more = more
+        self.too_large = too_large
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3047,7 +3463,6 @@ class ListUnconfirmedResponse(Packet):
             raise LAYOUTS.fault_of_payload("ListUnconfirmedResponse", payload) from None
 
 
-@dataclass(slots=True)
 class CreateQueue(RarePacket):
     """Creates a queue.
 
@@ -3060,13 +3475,15 @@ class CreateQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x21
 
-    number: int
-    confirmed: list[int]
-    queue_name: str
-    settings: QueueSettings
+    __slots__ = ("number", "confirmed", "queue_name", "settings")
+
+    def __init__(self, number: int, confirmed: list[int], queue_name: str, settings: QueueSettings) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_name = queue_name
+        self.settings = settings
 
 
-@dataclass(slots=True)
 class CreateQueueResponse(RarePacket):
     """The new queue.
 
@@ -3076,10 +3493,12 @@ class CreateQueueResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x22
 
-    queue: Queue
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
 
 
-@dataclass(slots=True)
 class DeleteQueue(RarePacket):
     """Deletes a queue and its messages. Waiting reads are answered with QUEUE_NOT_EXISTING.
 
@@ -3091,12 +3510,14 @@ class DeleteQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x23
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
+    __slots__ = ("number", "confirmed", "queue_id")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetQueueId(RarePacket):
     """Finds a queue by its name.
 
@@ -3106,10 +3527,12 @@ class GetQueueId(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x25
 
-    queue_name: str
+    __slots__ = ("queue_name",)
+
+    def __init__(self, queue_name: str) -> None:
+        self.queue_name = queue_name
 
 
-@dataclass(slots=True)
 class GetQueueIdResponse(RarePacket):
     """The queue's id.
 
@@ -3119,10 +3542,12 @@ class GetQueueIdResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x26
 
-    queue_id: int
+    __slots__ = ("queue_id",)
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetQueueName(RarePacket):
     """Finds a queue's name.
 
@@ -3132,10 +3557,12 @@ class GetQueueName(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x27
 
-    queue_id: int
+    __slots__ = ("queue_id",)
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetQueueNameResponse(RarePacket):
     """The queue's name.
 
@@ -3145,10 +3572,12 @@ class GetQueueNameResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x28
 
-    queue_name: str
+    __slots__ = ("queue_name",)
+
+    def __init__(self, queue_name: str) -> None:
+        self.queue_name = queue_name
 
 
-@dataclass(slots=True)
 class GetQueues(RarePacket):
     """Lists the queues by rising id, page by page: the ids and names, with which a client works.
     ListQueues tells more, for people.
@@ -3160,11 +3589,13 @@ class GetQueues(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x29
 
-    after_queue_id: int
-    limit: int
+    __slots__ = ("after_queue_id", "limit")
+
+    def __init__(self, after_queue_id: int, limit: int) -> None:
+        self.after_queue_id = after_queue_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class GetQueuesResponse(Packet):
     """A page of queues.
 
@@ -3175,8 +3606,11 @@ class GetQueuesResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x2A
 
-    queues: list[Queue]
-    more: bool
+    __slots__ = ("queues", "more")
+
+    def __init__(self, queues: list[Queue], more: bool) -> None:
+        self.queues = queues
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3208,7 +3642,6 @@ class GetQueuesResponse(Packet):
             raise LAYOUTS.fault_of_payload("GetQueuesResponse", payload) from None
 
 
-@dataclass(slots=True)
 class GetActiveQueues(RarePacket):
     """Lists the queues that hold a message which this client may read, by rising id, page by page.
 
@@ -3219,11 +3652,13 @@ class GetActiveQueues(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x2B
 
-    after_queue_id: int
-    limit: int
+    __slots__ = ("after_queue_id", "limit")
+
+    def __init__(self, after_queue_id: int, limit: int) -> None:
+        self.after_queue_id = after_queue_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class GetActiveQueuesResponse(Packet):
     """A page of queues.
 
@@ -3234,8 +3669,11 @@ class GetActiveQueuesResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x2C
 
-    queues: list[Queue]
-    more: bool
+    __slots__ = ("queues", "more")
+
+    def __init__(self, queues: list[Queue], more: bool) -> None:
+        self.queues = queues
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3267,7 +3705,6 @@ class GetActiveQueuesResponse(Packet):
             raise LAYOUTS.fault_of_payload("GetActiveQueuesResponse", payload) from None
 
 
-@dataclass(slots=True)
 class GetMessages(RarePacket):
     """Browses: shows the messages that this client may read, by rising id, without taking them.
 
@@ -3279,12 +3716,14 @@ class GetMessages(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x2D
 
-    queue_id: int
-    after_message_id: int
-    limit: int
+    __slots__ = ("queue_id", "after_message_id", "limit")
+
+    def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
+        self.queue_id = queue_id
+        self.after_message_id = after_message_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class GetMessagesResponse(Packet):
     """A page of messages.
 
@@ -3295,8 +3734,11 @@ class GetMessagesResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x2E
 
-    messages: list[Message]
-    more: bool
+    __slots__ = ("messages", "more")
+
+    def __init__(self, messages: list[Message], more: bool) -> None:
+        self.messages = messages
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3328,7 +3770,6 @@ class GetMessagesResponse(Packet):
             raise LAYOUTS.fault_of_payload("GetMessagesResponse", payload) from None
 
 
-@dataclass(slots=True)
 class PutMessage(Packet):
     """Puts one message into one or several queues, in one transaction. A queue that does not exist or is
     full is reported; the others take the message.
@@ -3342,10 +3783,13 @@ class PutMessage(Packet):
 
     METHOD_ID: ClassVar[int] = 0x31
 
-    number: int
-    confirmed: list[int]
-    message: NewMessage
-    queue_ids: list[int]
+    __slots__ = ("number", "confirmed", "message", "queue_ids")
+
+    def __init__(self, number: int, confirmed: list[int], message: NewMessage, queue_ids: list[int]) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.message = message
+        self.queue_ids = queue_ids
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3529,7 +3973,6 @@ class PutMessage(Packet):
             raise LAYOUTS.fault_of_payload("PutMessage", payload) from None
 
 
-@dataclass(slots=True)
 class PutMessageResponse(Packet):
     """What became of the message in each queue.
 
@@ -3539,7 +3982,10 @@ class PutMessageResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x32
 
-    results: list[PutResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[PutResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3571,7 +4017,6 @@ class PutMessageResponse(Packet):
             raise LAYOUTS.fault_of_payload("PutMessageResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ReadMessage(Packet):
     """Takes messages from a queue: those for anyone and those for this client.
 
@@ -3590,14 +4035,36 @@ class ReadMessage(Packet):
 
     METHOD_ID: ClassVar[int] = 0x33
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    sender_id: int
-    mode: ReadMode
-    wait_ms: int
-    max_messages: int
-    max_bytes: int
+    __slots__ = (
+        "number",
+        "confirmed",
+        "queue_id",
+        "sender_id",
+        "mode",
+        "wait_ms",
+        "max_messages",
+        "max_bytes",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        confirmed: list[int],
+        queue_id: int,
+        sender_id: int,
+        mode: ReadMode,
+        wait_ms: int,
+        max_messages: int,
+        max_bytes: int,
+    ) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.sender_id = sender_id
+        self.mode = mode
+        self.wait_ms = wait_ms
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3650,7 +4117,6 @@ class ReadMessage(Packet):
             raise LAYOUTS.fault_of_payload("ReadMessage", payload) from None
 
 
-@dataclass(slots=True)
 class ReadMessageResponse(Packet):
     """The messages taken.
 
@@ -3660,7 +4126,10 @@ class ReadMessageResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x34
 
-    messages: list[Message]
+    __slots__ = ("messages",)
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3692,7 +4161,6 @@ class ReadMessageResponse(Packet):
             raise LAYOUTS.fault_of_payload("ReadMessageResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ReadResponse(Packet):
     """Takes the response to a request: the message for this client with the request's context.
 
@@ -3706,11 +4174,14 @@ class ReadResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x35
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    context: int
-    wait_ms: int
+    __slots__ = ("number", "confirmed", "queue_id", "context", "wait_ms")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int, context: int, wait_ms: int) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.context = context
+        self.wait_ms = wait_ms
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3744,7 +4215,6 @@ class ReadResponse(Packet):
             raise LAYOUTS.fault_of_payload("ReadResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ReadResponseResponse(Packet):
     """The response.
 
@@ -3754,7 +4224,10 @@ class ReadResponseResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x36
 
-    messages: list[Message]
+    __slots__ = ("messages",)
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3786,7 +4259,6 @@ class ReadResponseResponse(Packet):
             raise LAYOUTS.fault_of_payload("ReadResponseResponse", payload) from None
 
 
-@dataclass(slots=True)
 class PutMessages(Packet):
     """Puts several messages in one transaction.
 
@@ -3798,9 +4270,12 @@ class PutMessages(Packet):
 
     METHOD_ID: ClassVar[int] = 0x37
 
-    number: int
-    confirmed: list[int]
-    messages: list[QueuedMessage]
+    __slots__ = ("number", "confirmed", "messages")
+
+    def __init__(self, number: int, confirmed: list[int], messages: list[QueuedMessage]) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.messages = messages
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3845,7 +4320,6 @@ class PutMessages(Packet):
             raise LAYOUTS.fault_of_payload("PutMessages", payload) from None
 
 
-@dataclass(slots=True)
 class PutMessagesResponse(Packet):
     """What became of each message.
 
@@ -3855,7 +4329,10 @@ class PutMessagesResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x38
 
-    results: list[PutResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[PutResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3887,7 +4364,6 @@ class PutMessagesResponse(Packet):
             raise LAYOUTS.fault_of_payload("PutMessagesResponse", payload) from None
 
 
-@dataclass(slots=True)
 class Subscribe(RarePacket):
     """Subscribes the client to a topic, for good: it is owed every message whose put is processed after
     this, until Unsubscribe. The topic is created on its first use. A subscription that was dropped for its
@@ -3907,16 +4383,26 @@ class Subscribe(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x41
 
-    number: int
-    confirmed: list[int]
-    topic: str
-    _: KW_ONLY
-    max_behind: int | None = None
-    max_age_ms: int | None = None
-    drop: bool | None = None
+    __slots__ = ("number", "confirmed", "topic", "max_behind", "max_age_ms", "drop")
+
+    def __init__(
+        self,
+        number: int,
+        confirmed: list[int],
+        topic: str,
+        *,
+        max_behind: int | None = None,
+        max_age_ms: int | None = None,
+        drop: bool | None = None,
+    ) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.topic = topic
+        self.max_behind = max_behind
+        self.max_age_ms = max_age_ms
+        self.drop = drop
 
 
-@dataclass(slots=True)
 class SubscribeResponse(RarePacket):
     """The new subscription. ALREADY_SUBSCRIBED names the one that there is as its related id.
 
@@ -3926,10 +4412,12 @@ class SubscribeResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x42
 
-    subscription_id: int
+    __slots__ = ("subscription_id",)
+
+    def __init__(self, subscription_id: int) -> None:
+        self.subscription_id = subscription_id
 
 
-@dataclass(slots=True)
 class Unsubscribe(RarePacket):
     """Ends the client's subscription of a topic. It gets nothing more, not even what was put before.
 
@@ -3941,12 +4429,14 @@ class Unsubscribe(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x43
 
-    number: int
-    confirmed: list[int]
-    topic: str
+    __slots__ = ("number", "confirmed", "topic")
+
+    def __init__(self, number: int, confirmed: list[int], topic: str) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.topic = topic
 
 
-@dataclass(slots=True)
 class GetFromTopics(Packet):
     """Gets the next messages of one subscription of the client, or of all of them, the earliest arrival
     first; those of one topic always in the order of their numbers. What the positions confirm never comes
@@ -3967,12 +4457,23 @@ class GetFromTopics(Packet):
 
     METHOD_ID: ClassVar[int] = 0x45
 
-    subscription_id: int
-    topic: str
-    positions: list[TopicPosition]
-    wait_ms: int
-    max_messages: int
-    max_bytes: int
+    __slots__ = ("subscription_id", "topic", "positions", "wait_ms", "max_messages", "max_bytes")
+
+    def __init__(
+        self,
+        subscription_id: int,
+        topic: str,
+        positions: list[TopicPosition],
+        wait_ms: int,
+        max_messages: int,
+        max_bytes: int,
+    ) -> None:
+        self.subscription_id = subscription_id
+        self.topic = topic
+        self.positions = positions
+        self.wait_ms = wait_ms
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4013,7 +4514,6 @@ class GetFromTopics(Packet):
             raise LAYOUTS.fault_of_payload("GetFromTopics", payload) from None
 
 
-@dataclass(slots=True)
 class GetFromTopicsResponse(Packet):
     """Messages of topics.
 
@@ -4025,8 +4525,11 @@ class GetFromTopicsResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x46
 
-    messages: list[TopicMessage]
-    names: list[SubscriptionName]
+    __slots__ = ("messages", "names")
+
+    def __init__(self, messages: list[TopicMessage], names: list[SubscriptionName]) -> None:
+        self.messages = messages
+        self.names = names
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4065,7 +4568,6 @@ class GetFromTopicsResponse(Packet):
             raise LAYOUTS.fault_of_payload("GetFromTopicsResponse", payload) from None
 
 
-@dataclass(slots=True)
 class PutToTopic(Packet):
     """Puts messages to a topic, in one transaction: each to everybody who subscribes to it then. The topic
     is created on its first use.
@@ -4079,10 +4581,15 @@ class PutToTopic(Packet):
 
     METHOD_ID: ClassVar[int] = 0x47
 
-    number: int
-    confirmed: list[int]
-    topic: str
-    messages: list[NewTopicMessage]
+    __slots__ = ("number", "confirmed", "topic", "messages")
+
+    def __init__(
+        self, number: int, confirmed: list[int], topic: str, messages: list[NewTopicMessage]
+    ) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.topic = topic
+        self.messages = messages
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4134,7 +4641,6 @@ class PutToTopic(Packet):
             raise LAYOUTS.fault_of_payload("PutToTopic", payload) from None
 
 
-@dataclass(slots=True)
 class PutToTopicResponse(Packet):
     """What became of each message.
 
@@ -4144,7 +4650,10 @@ class PutToTopicResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x48
 
-    results: list[TopicPutResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[TopicPutResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4176,7 +4685,6 @@ class PutToTopicResponse(Packet):
             raise LAYOUTS.fault_of_payload("PutToTopicResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ListTopics(RarePacket):
     """Lists the topics by rising id, page by page.
 
@@ -4187,11 +4695,13 @@ class ListTopics(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x49
 
-    after_topic_id: int
-    limit: int
+    __slots__ = ("after_topic_id", "limit")
+
+    def __init__(self, after_topic_id: int, limit: int) -> None:
+        self.after_topic_id = after_topic_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class ListTopicsResponse(Packet):
     """A page of topics.
 
@@ -4202,8 +4712,11 @@ class ListTopicsResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x4A
 
-    topics: list[TopicFigures]
-    more: bool
+    __slots__ = ("topics", "more")
+
+    def __init__(self, topics: list[TopicFigures], more: bool) -> None:
+        self.topics = topics
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4235,7 +4748,6 @@ class ListTopicsResponse(Packet):
             raise LAYOUTS.fault_of_payload("ListTopicsResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ListSubscriptions(RarePacket):
     """Lists the client's own subscriptions by rising id, page by page.
 
@@ -4246,11 +4758,13 @@ class ListSubscriptions(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x4B
 
-    after_subscription_id: int
-    limit: int
+    __slots__ = ("after_subscription_id", "limit")
+
+    def __init__(self, after_subscription_id: int, limit: int) -> None:
+        self.after_subscription_id = after_subscription_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class ListSubscriptionsResponse(Packet):
     """A page of subscriptions.
 
@@ -4261,8 +4775,11 @@ class ListSubscriptionsResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x4C
 
-    subscriptions: list[SubscriptionFigures]
-    more: bool
+    __slots__ = ("subscriptions", "more")
+
+    def __init__(self, subscriptions: list[SubscriptionFigures], more: bool) -> None:
+        self.subscriptions = subscriptions
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4294,7 +4811,6 @@ class ListSubscriptionsResponse(Packet):
             raise LAYOUTS.fault_of_payload("ListSubscriptionsResponse", payload) from None
 
 
-@dataclass(slots=True)
 class ConfirmPositions(Packet):
     """Says how far the client is in its subscriptions, when no GetFromTopics says it. Saying it twice is
     harmless.
@@ -4305,7 +4821,10 @@ class ConfirmPositions(Packet):
 
     METHOD_ID: ClassVar[int] = 0x4D
 
-    positions: list[TopicPosition]
+    __slots__ = ("positions",)
+
+    def __init__(self, positions: list[TopicPosition]) -> None:
+        self.positions = positions
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4337,7 +4856,6 @@ class ConfirmPositions(Packet):
             raise LAYOUTS.fault_of_payload("ConfirmPositions", payload) from None
 
 
-@dataclass(slots=True)
 class DeleteTopic(RarePacket):
     """Deletes a topic that has no subscriptions, and what it knows of the sequences of publishers. A topic
     of the same name that is created later is another one, whose numbers begin at 1. A topic to which nobody
@@ -4352,12 +4870,14 @@ class DeleteTopic(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x4F
 
-    number: int
-    confirmed: list[int]
-    topic: str
+    __slots__ = ("number", "confirmed", "topic")
+
+    def __init__(self, number: int, confirmed: list[int], topic: str) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.topic = topic
 
 
-@dataclass(slots=True)
 class JoinQueue(RarePacket):
     """Makes a consumer of a queue: the middleware pushes messages to it with Deliver, each to one
     consumer. It lives as long as this connection; when it ends, what it has not acknowledged goes back to the
@@ -4372,12 +4892,14 @@ class JoinQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x51
 
-    queue_id: int
-    credit_messages: int
-    credit_bytes: int
+    __slots__ = ("queue_id", "credit_messages", "credit_bytes")
+
+    def __init__(self, queue_id: int, credit_messages: int, credit_bytes: int) -> None:
+        self.queue_id = queue_id
+        self.credit_messages = credit_messages
+        self.credit_bytes = credit_bytes
 
 
-@dataclass(slots=True)
 class JoinQueueResponse(RarePacket):
     """The new consumer.
 
@@ -4389,11 +4911,13 @@ class JoinQueueResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x52
 
-    consumer_id: int
-    lease_ms: int
+    __slots__ = ("consumer_id", "lease_ms")
+
+    def __init__(self, consumer_id: int, lease_ms: int) -> None:
+        self.consumer_id = consumer_id
+        self.lease_ms = lease_ms
 
 
-@dataclass(slots=True)
 class Credit(Packet):
     """Sets how much a consumer may have at a time, what it has already included. Handled at once, without
     waiting for requests before it.
@@ -4406,9 +4930,12 @@ class Credit(Packet):
 
     METHOD_ID: ClassVar[int] = 0x53
 
-    consumer_id: int
-    credit_messages: int
-    credit_bytes: int
+    __slots__ = ("consumer_id", "credit_messages", "credit_bytes")
+
+    def __init__(self, consumer_id: int, credit_messages: int, credit_bytes: int) -> None:
+        self.consumer_id = consumer_id
+        self.credit_messages = credit_messages
+        self.credit_bytes = credit_bytes
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4431,7 +4958,6 @@ class Credit(Packet):
             raise LAYOUTS.fault_of_payload("Credit", payload) from None
 
 
-@dataclass(slots=True)
 class Deliver(Packet):
     """Gives messages to a consumer. They wait there until the application is given them, which Begin
     tells. One that has begun has to be answered by Ack or Nack before its lease ends, which begins with
@@ -4448,8 +4974,11 @@ class Deliver(Packet):
 
     METHOD_ID: ClassVar[int] = 0x54
 
-    consumer_id: int
-    deliveries: list[Delivery]
+    __slots__ = ("consumer_id", "deliveries")
+
+    def __init__(self, consumer_id: int, deliveries: list[Delivery]) -> None:
+        self.consumer_id = consumer_id
+        self.deliveries = deliveries
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4483,7 +5012,6 @@ class Deliver(Packet):
             raise LAYOUTS.fault_of_payload("Deliver", payload) from None
 
 
-@dataclass(slots=True)
 class LeaveQueue(RarePacket):
     """Ends a consumer: what it has not acknowledged goes back to the queue, and that does not count as an
     attempt; what has not begun is not marked redelivered either. One that is gone is passed over.
@@ -4494,10 +5022,12 @@ class LeaveQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x55
 
-    consumer_id: int
+    __slots__ = ("consumer_id",)
+
+    def __init__(self, consumer_id: int) -> None:
+        self.consumer_id = consumer_id
 
 
-@dataclass(slots=True)
 class LeaseLost(Packet):
     """A consumer does not have these messages any more: their time was up, one before them in their
     partition came back, or it has ended. With the code CONSUMER_SLOW it has what it has, and names no
@@ -4514,11 +5044,16 @@ class LeaseLost(Packet):
 
     METHOD_ID: ClassVar[int] = 0x56
 
-    consumer_id: int
-    leases: list[LeaseRef]
-    ended: bool
-    code: int
-    details: str
+    __slots__ = ("consumer_id", "leases", "ended", "code", "details")
+
+    def __init__(
+        self, consumer_id: int, leases: list[LeaseRef], ended: bool, code: int, details: str
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.leases = leases
+        self.ended = ended
+        self.code = code
+        self.details = details
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4559,7 +5094,6 @@ class LeaseLost(Packet):
             raise LAYOUTS.fault_of_payload("LeaseLost", payload) from None
 
 
-@dataclass(slots=True)
 class Ack(Packet):
     """The messages are processed: they are done for good.
 
@@ -4571,9 +5105,12 @@ class Ack(Packet):
 
     METHOD_ID: ClassVar[int] = 0x57
 
-    number: int
-    confirmed: list[int]
-    leases: list[LeaseRef]
+    __slots__ = ("number", "confirmed", "leases")
+
+    def __init__(self, number: int, confirmed: list[int], leases: list[LeaseRef]) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.leases = leases
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4614,7 +5151,6 @@ class Ack(Packet):
             raise LAYOUTS.fault_of_payload("Ack", payload) from None
 
 
-@dataclass(slots=True)
 class AckResponse(Packet):
     """What became of each message.
 
@@ -4625,7 +5161,10 @@ class AckResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x58
 
-    results: list[ElementResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[ElementResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4657,7 +5196,6 @@ class AckResponse(Packet):
             raise LAYOUTS.fault_of_payload("AckResponse", payload) from None
 
 
-@dataclass(slots=True)
 class Nack(Packet):
     """The messages are not processed: they go back to the queue. With a message of a partition go back
     those of the partition that the consumer was given after it, which LeaseLost names. What failed is given
@@ -4679,13 +5217,24 @@ class Nack(Packet):
 
     METHOD_ID: ClassVar[int] = 0x59
 
-    number: int
-    confirmed: list[int]
-    leases: list[LeaseRef]
-    failed: bool
-    _: KW_ONLY
-    delay_ms: int | None = None
-    reject_reason: str | None = None
+    __slots__ = ("number", "confirmed", "leases", "failed", "delay_ms", "reject_reason")
+
+    def __init__(
+        self,
+        number: int,
+        confirmed: list[int],
+        leases: list[LeaseRef],
+        failed: bool,
+        *,
+        delay_ms: int | None = None,
+        reject_reason: str | None = None,
+    ) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.leases = leases
+        self.failed = failed
+        self.delay_ms = delay_ms
+        self.reject_reason = reject_reason
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4773,7 +5322,6 @@ class Nack(Packet):
             raise LAYOUTS.fault_of_payload("Nack", payload) from None
 
 
-@dataclass(slots=True)
 class NackResponse(Packet):
     """What became of each message.
 
@@ -4784,7 +5332,10 @@ class NackResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x5A
 
-    results: list[ElementResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[ElementResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4816,7 +5367,6 @@ class NackResponse(Packet):
             raise LAYOUTS.fault_of_payload("NackResponse", payload) from None
 
 
-@dataclass(slots=True)
 class Touch(Packet):
     """Begins the time of leases anew. One that an application is acknowledging in a transaction of its
     own, which is not over, is left as it is and answered without an error.
@@ -4827,7 +5377,10 @@ class Touch(Packet):
 
     METHOD_ID: ClassVar[int] = 0x5B
 
-    leases: list[LeaseRef]
+    __slots__ = ("leases",)
+
+    def __init__(self, leases: list[LeaseRef]) -> None:
+        self.leases = leases
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4859,7 +5412,6 @@ class Touch(Packet):
             raise LAYOUTS.fault_of_payload("Touch", payload) from None
 
 
-@dataclass(slots=True)
 class TouchResponse(Packet):
     """What became of each lease.
 
@@ -4870,7 +5422,10 @@ class TouchResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x5C
 
-    results: list[ElementResult]
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[ElementResult]) -> None:
+        self.results = results
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4902,7 +5457,6 @@ class TouchResponse(Packet):
             raise LAYOUTS.fault_of_payload("TouchResponse", payload) from None
 
 
-@dataclass(slots=True)
 class Begin(Packet):
     """Tells that the application is given messages: from now on a lost connection, or a lease that ends,
     counts as a failed attempt. Write it to the connection, with packet id 0, before the application is given
@@ -4917,8 +5471,11 @@ class Begin(Packet):
 
     METHOD_ID: ClassVar[int] = 0x5D
 
-    leases: list[LeaseRef]
-    begun: bool
+    __slots__ = ("leases", "begun")
+
+    def __init__(self, leases: list[LeaseRef], begun: bool) -> None:
+        self.leases = leases
+        self.begun = begun
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -4950,7 +5507,6 @@ class Begin(Packet):
             raise LAYOUTS.fault_of_payload("Begin", payload) from None
 
 
-@dataclass(slots=True)
 class PurgeQueue(RarePacket):
     """Removes the messages that wait in a queue, for any receiver; what has been handed over is not
     touched.
@@ -4963,12 +5519,14 @@ class PurgeQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x61
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
+    __slots__ = ("number", "confirmed", "queue_id")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class PurgeQueueResponse(RarePacket):
     """What was removed.
 
@@ -4978,10 +5536,12 @@ class PurgeQueueResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x62
 
-    removed: int
+    __slots__ = ("removed",)
+
+    def __init__(self, removed: int) -> None:
+        self.removed = removed
 
 
-@dataclass(slots=True)
 class CancelMessage(RarePacket):
     """Removes a message that waits in a queue, at once or for its time, for any receiver. One that a
     client has, or had, is not touched.
@@ -4995,13 +5555,15 @@ class CancelMessage(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x71
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    message_id: int
+    __slots__ = ("number", "confirmed", "queue_id", "message_id")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int, message_id: int) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.message_id = message_id
 
 
-@dataclass(slots=True)
 class CancelMessageResponse(RarePacket):
     """Whether it was cancelled.
 
@@ -5011,10 +5573,12 @@ class CancelMessageResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x72
 
-    cancelled: bool
+    __slots__ = ("cancelled",)
+
+    def __init__(self, cancelled: bool) -> None:
+        self.cancelled = cancelled
 
 
-@dataclass(slots=True)
 class GetQueueStatistics(RarePacket):
     """Counts what a queue holds, and tells what waits for what.
 
@@ -5024,10 +5588,12 @@ class GetQueueStatistics(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x63
 
-    queue_id: int
+    __slots__ = ("queue_id",)
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetQueueStatisticsResponse(RarePacket):
     """Figures of a queue.
 
@@ -5053,23 +5619,54 @@ class GetQueueStatisticsResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x64
 
-    depth: int
-    directed_depth: int
-    ready: int
-    delayed: int
-    backing_off: int
-    keyed: int
-    leased: int
-    dead: int
-    put_total: int
-    taken_total: int
-    max_messages: int
-    exact: bool
-    _: KW_ONLY
-    oldest_age_ms: int | None = None
+    __slots__ = (
+        "depth",
+        "directed_depth",
+        "ready",
+        "delayed",
+        "backing_off",
+        "keyed",
+        "leased",
+        "dead",
+        "put_total",
+        "taken_total",
+        "max_messages",
+        "exact",
+        "oldest_age_ms",
+    )
+
+    def __init__(
+        self,
+        depth: int,
+        directed_depth: int,
+        ready: int,
+        delayed: int,
+        backing_off: int,
+        keyed: int,
+        leased: int,
+        dead: int,
+        put_total: int,
+        taken_total: int,
+        max_messages: int,
+        exact: bool,
+        *,
+        oldest_age_ms: int | None = None,
+    ) -> None:
+        self.depth = depth
+        self.directed_depth = directed_depth
+        self.ready = ready
+        self.delayed = delayed
+        self.backing_off = backing_off
+        self.keyed = keyed
+        self.leased = leased
+        self.dead = dead
+        self.put_total = put_total
+        self.taken_total = taken_total
+        self.max_messages = max_messages
+        self.exact = exact
+        self.oldest_age_ms = oldest_age_ms
 
 
-@dataclass(slots=True)
 class UpdateQueue(RarePacket):
     """Changes settings of a queue; those that are not given stay. It holds for every request that begins
     after the answer.
@@ -5084,13 +5681,15 @@ class UpdateQueue(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x65
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    settings: QueueSettings
+    __slots__ = ("number", "confirmed", "queue_id", "settings")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int, settings: QueueSettings) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.settings = settings
 
 
-@dataclass(slots=True)
 class GetQueueSettings(RarePacket):
     """Asks for the settings of a queue.
 
@@ -5100,10 +5699,12 @@ class GetQueueSettings(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x67
 
-    queue_id: int
+    __slots__ = ("queue_id",)
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetQueueSettingsResponse(RarePacket):
     """The settings of a queue that are in effect.
 
@@ -5113,10 +5714,12 @@ class GetQueueSettingsResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x68
 
-    settings: QueueSettings
+    __slots__ = ("settings",)
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings = settings
 
 
-@dataclass(slots=True)
 class ListDeadLetters(RarePacket):
     """Shows the dead letters of a queue, page by page: messages that left it without having been
     processed. The queue may be gone; if there is no dead letter of it either, the first page is refused with
@@ -5130,12 +5733,14 @@ class ListDeadLetters(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x6B
 
-    queue_id: int
-    after_message_id: int
-    limit: int
+    __slots__ = ("queue_id", "after_message_id", "limit")
+
+    def __init__(self, queue_id: int, after_message_id: int, limit: int) -> None:
+        self.queue_id = queue_id
+        self.after_message_id = after_message_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class ListDeadLettersResponse(Packet):
     """A page of dead letters.
 
@@ -5146,8 +5751,11 @@ class ListDeadLettersResponse(Packet):
 
     METHOD_ID: ClassVar[int] = 0x6C
 
-    letters: list[DeadLetter]
-    more: bool
+    __slots__ = ("letters", "more")
+
+    def __init__(self, letters: list[DeadLetter], more: bool) -> None:
+        self.letters = letters
+        self.more = more
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -5179,7 +5787,6 @@ class ListDeadLettersResponse(Packet):
             raise LAYOUTS.fault_of_payload("ListDeadLettersResponse", payload) from None
 
 
-@dataclass(slots=True)
 class RedriveDeadLetters(RarePacket):
     """Sends dead letters back to their queue, under their old ids, their attempts forgotten. They are
     exempt from the queue's bound, and what has expired does not expire again.
@@ -5193,13 +5800,15 @@ class RedriveDeadLetters(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x6D
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    message_ids: list[int]
+    __slots__ = ("number", "confirmed", "queue_id", "message_ids")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int, message_ids: list[int]) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.message_ids = message_ids
 
 
-@dataclass(slots=True)
 class RedriveDeadLettersResponse(RarePacket):
     """What was sent back.
 
@@ -5209,10 +5818,12 @@ class RedriveDeadLettersResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x6E
 
-    redriven: int
+    __slots__ = ("redriven",)
+
+    def __init__(self, redriven: int) -> None:
+        self.redriven = redriven
 
 
-@dataclass(slots=True)
 class DeleteDeadLetters(RarePacket):
     """Deletes dead letters for good. The queue may be gone; if there is no dead letter of it either, this
     is refused with QUEUE_NOT_EXISTING.
@@ -5226,13 +5837,15 @@ class DeleteDeadLetters(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x6F
 
-    number: int
-    confirmed: list[int]
-    queue_id: int
-    message_ids: list[int]
+    __slots__ = ("number", "confirmed", "queue_id", "message_ids")
+
+    def __init__(self, number: int, confirmed: list[int], queue_id: int, message_ids: list[int]) -> None:
+        self.number = number
+        self.confirmed = confirmed
+        self.queue_id = queue_id
+        self.message_ids = message_ids
 
 
-@dataclass(slots=True)
 class DeleteDeadLettersResponse(RarePacket):
     """What was deleted.
 
@@ -5242,10 +5855,12 @@ class DeleteDeadLettersResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x70
 
-    deleted: int
+    __slots__ = ("deleted",)
+
+    def __init__(self, deleted: int) -> None:
+        self.deleted = deleted
 
 
-@dataclass(slots=True)
 class GetMessageHistory(RarePacket):
     """Asks what is known of a message, of whomever it is: where it is now, and how it and its hand-overs
     ended as far as its queue keeps a history.
@@ -5257,12 +5872,13 @@ class GetMessageHistory(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x69
 
-    message_id: int
-    _: KW_ONLY
-    queue_id: int | None = None
+    __slots__ = ("message_id", "queue_id")
+
+    def __init__(self, message_id: int, *, queue_id: int | None = None) -> None:
+        self.message_id = message_id
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class GetMessageHistoryResponse(RarePacket):
     """What is known of a message. When nothing is known, the request is answered with
     MESSAGE_NOT_EXISTING.
@@ -5274,10 +5890,12 @@ class GetMessageHistoryResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x6A
 
-    records: list[MessageRecord]
+    __slots__ = ("records",)
+
+    def __init__(self, records: list[MessageRecord]) -> None:
+        self.records = records
 
 
-@dataclass(slots=True)
 class ListQueues(RarePacket):
     """Lists the queues by rising id, page by page, with how many messages wait in each, for people and
     tools. GetQueues costs less.
@@ -5291,13 +5909,14 @@ class ListQueues(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x81
 
-    after_queue_id: int
-    limit: int
-    _: KW_ONLY
-    like: str | None = None
+    __slots__ = ("after_queue_id", "limit", "like")
+
+    def __init__(self, after_queue_id: int, limit: int, *, like: str | None = None) -> None:
+        self.after_queue_id = after_queue_id
+        self.limit = limit
+        self.like = like
 
 
-@dataclass(slots=True)
 class ListQueuesResponse(RarePacket):
     """A page of queues.
 
@@ -5308,11 +5927,13 @@ class ListQueuesResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x82
 
-    queues: list[QueueFigures]
-    more: bool
+    __slots__ = ("queues", "more")
+
+    def __init__(self, queues: list[QueueFigures], more: bool) -> None:
+        self.queues = queues
+        self.more = more
 
 
-@dataclass(slots=True)
 class ListClients(RarePacket):
     """Lists the clients by rising id, page by page, with the process that each was last.
 
@@ -5325,13 +5946,14 @@ class ListClients(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x83
 
-    after_client_id: int
-    limit: int
-    _: KW_ONLY
-    like: str | None = None
+    __slots__ = ("after_client_id", "limit", "like")
+
+    def __init__(self, after_client_id: int, limit: int, *, like: str | None = None) -> None:
+        self.after_client_id = after_client_id
+        self.limit = limit
+        self.like = like
 
 
-@dataclass(slots=True)
 class ListClientsResponse(RarePacket):
     """A page of clients.
 
@@ -5342,11 +5964,13 @@ class ListClientsResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x84
 
-    clients: list[ClientFigures]
-    more: bool
+    __slots__ = ("clients", "more")
+
+    def __init__(self, clients: list[ClientFigures], more: bool) -> None:
+        self.clients = clients
+        self.more = more
 
 
-@dataclass(slots=True)
 class ListConsumers(RarePacket):
     """Lists the consumers by rising id, page by page.
 
@@ -5358,13 +5982,14 @@ class ListConsumers(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x85
 
-    after_consumer_id: int
-    limit: int
-    _: KW_ONLY
-    queue_id: int | None = None
+    __slots__ = ("after_consumer_id", "limit", "queue_id")
+
+    def __init__(self, after_consumer_id: int, limit: int, *, queue_id: int | None = None) -> None:
+        self.after_consumer_id = after_consumer_id
+        self.limit = limit
+        self.queue_id = queue_id
 
 
-@dataclass(slots=True)
 class ListConsumersResponse(RarePacket):
     """A page of consumers.
 
@@ -5375,11 +6000,13 @@ class ListConsumersResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x86
 
-    consumers: list[ConsumerFigures]
-    more: bool
+    __slots__ = ("consumers", "more")
+
+    def __init__(self, consumers: list[ConsumerFigures], more: bool) -> None:
+        self.consumers = consumers
+        self.more = more
 
 
-@dataclass(slots=True)
 class ListMiddlewares(RarePacket):
     """Lists the running middlewares by rising id, page by page.
 
@@ -5390,11 +6017,13 @@ class ListMiddlewares(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x87
 
-    after_middleware_id: int
-    limit: int
+    __slots__ = ("after_middleware_id", "limit")
+
+    def __init__(self, after_middleware_id: int, limit: int) -> None:
+        self.after_middleware_id = after_middleware_id
+        self.limit = limit
 
 
-@dataclass(slots=True)
 class ListMiddlewaresResponse(RarePacket):
     """A page of middlewares.
 
@@ -5405,8 +6034,11 @@ class ListMiddlewaresResponse(RarePacket):
 
     METHOD_ID: ClassVar[int] = 0x88
 
-    middlewares: list[MiddlewareFigures]
-    more: bool
+    __slots__ = ("middlewares", "more")
+
+    def __init__(self, middlewares: list[MiddlewareFigures], more: bool) -> None:
+        self.middlewares = middlewares
+        self.more = more
 
 
 LAYOUTS = Layouts(

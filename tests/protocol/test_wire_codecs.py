@@ -220,3 +220,21 @@ def test_a_programming_error_is_not_taken_for_a_bad_value(monkeypatch: pytest.Mo
     monkeypatch.setattr(packets, "_PACK_U32_U16_U32_U8", lambda *_: {}["missing"])
     with pytest.raises(KeyError, match="missing"):
         packets.Ping().encode(1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_packet_is_equal_to_another_of_its_class_and_fields_and_shows_them(name: str) -> None:
+    fields = [field["name"] for field in REFERENCE.fields(name) + REFERENCE.tagged(name)]
+    packet = sample(name)
+    assert packet == sample(name)
+    assert packet != next(sample(other) for other in NAMES if other != name)
+    shown = ", ".join(f"{field}={getattr(packet, field)!r}" for field in fields)
+    assert repr(packet) == f"{name}({shown})"
+    for field in fields:
+        changed = sample(name)
+        setattr(changed, field, object())
+        assert changed != packet
+    with pytest.raises(TypeError):
+        hash(packet)
+    with pytest.raises(AttributeError):
+        packet.no_field = 1
