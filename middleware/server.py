@@ -9,7 +9,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
 
 import psycopg
 
@@ -57,6 +56,7 @@ from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas
 from telesto.middleware.wire.services import Services
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
+from telesto.version import VERSION
 
 _log = logger("server")
 
@@ -96,7 +96,7 @@ class MiddlewareServer:
         self.counters = Counters()
         self.admin_address: tuple[str, int] | None = None
         self._tracer = Tracer(loop, settings.phase_every)
-        self.peers = Peers(version("telesto-mq"))
+        self.peers = Peers(VERSION)
         self.budget = Budget()
         self._deadlines = Deadlines(loop)
         self.connections = Connections(settings.max_connections, self.counters)

@@ -6,21 +6,17 @@ the other parts of Telesto do not pay for it.
 
 from typing import TYPE_CHECKING, Any
 
+from telesto.version import VERSION as __version__  # noqa: F401, N811
+
 if TYPE_CHECKING:
     # mypy does not follow an __all__ made of other lists, so the errors are imported here too.
     from telesto.client import *  # noqa: F403
     from telesto.protocol.error_codes import *  # noqa: F403
     from telesto.protocol.errors import *  # noqa: F403
 
-    __version__: str
-
 
 def __getattr__(name: str) -> Any:
-    """Returns the version, or what the client offers, whose names begin with a capital, unlike packages."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("telesto-mq")
+    """Returns what the client offers, whose names begin with a capital, unlike packages."""
     if name == "__all__" or name[0].isupper():
         import telesto.client
 

@@ -14,12 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from telesto.cli.common import variables
+from telesto.cli.common.conversion import spare_conversions
 from telesto.cli.common.options import STATE_DIR_VARIABLE
 from telesto.cli.common.patience import with_patience
 from telesto.cli.terminal import exit_codes, output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, OutputClosedError
 from telesto.cli.terminal.interrupts import take_over
+from telesto.version import VERSION
 
 COMMANDS = {
     "serve": "serve.serve",
@@ -52,6 +54,7 @@ QUOTES_HINT = "; a message of several words goes in quotes"
 def execute(arguments: list[str]) -> int:
     """Run the command line `arguments` (without the program's name) and return the exit status."""
     take_over()
+    spare_conversions()
     try:
         result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
     except CommandError as error:
@@ -100,9 +103,7 @@ def build(arguments: list[str]) -> typer.Typer:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from telesto.cli.common.version import installed_version
-
-        output.print_line(f"telesto {installed_version()}")
+        output.print_line(f"telesto {VERSION}")
         raise typer.Exit
 
 

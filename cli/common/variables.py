@@ -18,6 +18,8 @@ OTHERS = frozenset(
         "TELESTO_DATA_DIR",
         "TELESTO_JDBC_DRIVER",
         "TELESTO_TRACEBACK",
+        # A setting of a middleware as well, but applications have it too, and their commands shall be fast.
+        "TELESTO_DATABASE_URL",
         # What `telesto consume --exec` tells its command, which may be a command of Telesto.
         "TELESTO_QUEUE",
         "TELESTO_MESSAGE_ID",
@@ -32,7 +34,7 @@ OTHERS = frozenset(
         "TELESTO_TEST_DATABASE_URL",
     }
 )
-"""All but the settings of a middleware."""
+"""All but most settings of a middleware, whose module takes long to import."""
 
 
 def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[list[str]], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from telesto.cli.common.options import Json
 from telesto.cli.terminal import output
+from telesto.version import VERSION
 
 
 def version(as_json: Json = False) -> None:
@@ -11,7 +12,7 @@ def version(as_json: Json = False) -> None:
     import platform
 
     versions = {
-        "telesto": installed_version(),
+        "telesto": VERSION,
         "protocol": protocol_version(),
         "python": platform.python_version(),
     }
@@ -19,16 +20,6 @@ def version(as_json: Json = False) -> None:
         output.print_json(versions)
     else:
         output.print_properties(versions)
-
-
-def installed_version() -> str:
-    """The version of the installed distribution, `unknown` when it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("telesto-mq")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def protocol_version() -> str:

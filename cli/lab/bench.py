@@ -14,7 +14,6 @@ from telesto.cli.lab.bench_peers import peers
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
-from telesto.cli.terminal.stopping import run_to_its_end
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an experiment.", metavar="DIR")]
 
@@ -55,6 +54,7 @@ def run(
         from telesto.benchmarks.harness.experiment import load_experiment
         from telesto.benchmarks.harness.summary import is_clean, summarise
         from telesto.cli.lab.bench_progress import shown_progress
+        from telesto.cli.terminal.stopping import run_to_its_end
 
         wanted = load_experiment(experiment, assignments or (), repetitions, keep_databases=keep_databases)
         with shown_progress() as listener:

@@ -12,7 +12,6 @@ import typer
 from telesto.cli.common.durations import duration_option
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
-from telesto.cli.terminal.stopping import run_to_its_end
 
 if TYPE_CHECKING:
     from telesto.benchmarks.comparison.compare import Comparison, Work
@@ -68,6 +67,7 @@ def peers(
     from telesto.benchmarks.comparison.catalog import CATALOG
     from telesto.benchmarks.comparison.compare import WORKS, Comparison, Size
     from telesto.benchmarks.comparison.table import as_plain, facts_of, render, targets
+    from telesto.cli.terminal.stopping import run_to_its_end
 
     names = _chosen("--only", only, CATALOG)
     works = _chosen("--work", work, WORKS)

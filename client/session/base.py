@@ -7,7 +7,6 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from functools import lru_cache
 from typing import Any
 
 from telesto.client.bookkeeping.identity import (
@@ -39,6 +38,7 @@ from telesto.protocol.errors import (
     UnsupportedVersionError,
 )
 from telesto.protocol.packets import ClientMode, Packet
+from telesto.version import VERSION
 
 _LIBRARY = "telesto-python"
 
@@ -279,7 +279,7 @@ class BaseSession(ABC):
             packets.PROTOCOL_MAJOR,
             packets.PROTOCOL_MINOR,
             _LIBRARY,
-            _library_version(),
+            VERSION,
             self._options.max_frame,
             [],
             line_ends=greeting.LINE_ENDS,
@@ -592,13 +592,3 @@ class BaseSession(ABC):
 
 def ignore(_call: object) -> None:
     """Takes the end of a call for which no caller waits."""
-
-
-@lru_cache(maxsize=1)
-def _library_version() -> str:
-    from importlib import metadata  # slow to import, and needed once
-
-    try:
-        return metadata.version("telesto-mq")
-    except metadata.PackageNotFoundError:
-        return "unknown"

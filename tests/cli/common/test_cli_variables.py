@@ -56,8 +56,8 @@ def test_without_a_name_like_it_none_is_told(bare_telesto: CommandLine) -> None:
 
 
 def test_what_is_read_is_not_told(bare_telesto: CommandLine) -> None:
-    settings = {PREFIX + name.upper(): "" for name in ServerSettings.model_fields}
-    assert said(bare_telesto, **settings, **dict.fromkeys(OTHERS, ""), telesto_max_batch="1") == []
+    known = OTHERS | {PREFIX + name.upper() for name in ServerSettings.model_fields}
+    assert said(bare_telesto, **dict.fromkeys(known, ""), telesto_max_batch="1") == []
 
 
 def test_all_that_is_read_is_known() -> None:
