@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_state import ConsumerState
-from telesto.client.calls.queue_calls import Call
+from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.models import Duration, LeaseId, Message
 from telesto.protocol import packets
 from telesto.protocol.errors import LeaseLostError
@@ -189,4 +189,21 @@ def log_unacknowledged(queue_id: int, leases: list[LeaseId]) -> None:
         "messages %s of queue %s go back: no transaction that called telesto.ack for them is committed",
         ", ".join(str(lease.message_id) for lease in leases),
         queue_id,
+    )
+
+
+def log_unanswered(calls: Iterable[Call[object]]) -> None:
+    """Says, as the client is closed, that acknowledgements which no caller waits for are not answered."""
+    open_calls = [call for call in calls if isinstance(call, AckCall) and call.phase < DONE]
+    leases = [lease for call in open_calls if call.on_done is not None for lease in call.leases]
+    if not leases:
+        return
+    import logging
+
+    logging.getLogger("telesto.client").warning(
+        "the client is closed before the service has answered that %d message%s acknowledged, the first of "
+        "them %d: they may come again",
+        len(leases),
+        " is" if len(leases) == 1 else "s are",
+        leases[0].message_id,
     )

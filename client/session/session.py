@@ -37,6 +37,7 @@ from telesto.client.bookkeeping.consumer_calls import (
     SettleCall,
     TouchCall,
     log_unacknowledged,
+    log_unanswered,
 )
 from telesto.client.bookkeeping.consumer_state import ConsumerState
 from telesto.client.bookkeeping.consumers import Consumers
@@ -874,10 +875,15 @@ class Session(BaseSession):
         """The connection is lost; what was under way is in doubt until the next takeover."""
         self._deleting = False
         self._drain_until = math.inf
+        leaving = [call for call in (*calls, *self._waiting_calls.calls) if isinstance(call, LeaveCall)]
         for call in calls:
-            self._keep_in_doubt(call, error)
+            if not isinstance(call, LeaveCall):
+                self._keep_in_doubt(call, error)
         self._ledger.confirmations.session_ended()
         self.consumers.link_lost()
+        for leave in leaving:  # a consumer ends with its connection: nobody has to be told any more
+            if leave.phase < DONE:
+                self._consumer_left(leave)
 
     def _keep_in_doubt(self, call: Call[Any], error: TelestoError) -> None:
         """Keeps a call whose connection is lost."""
@@ -1035,7 +1041,11 @@ class Session(BaseSession):
         waiting = [call for call in under_way if call.taking or isinstance(call, GetCall)]
         # What was acknowledged by leaving its block is told all the same.
         line = list(self._waiting_calls.calls)
-        told = [call for call in line if isinstance(call, SettleCall) and call.on_done is not None]
+        told = [
+            call
+            for call in (*line, *self._in_doubt)
+            if isinstance(call, SettleCall) and call.on_done is not None
+        ]
         for call in [*line, *self._in_doubt, *self._pings, *self._ledger.subscriptions.waiting, *waiting]:
             if call.phase < DONE and not call.unattended and call not in told:
                 self._fail_open(call, failures.closed_error(call))
@@ -1070,6 +1080,8 @@ class Session(BaseSession):
 
     def end_close(self) -> None:
         """Leaves the connection; what still waits for an answer fails."""
+        under_way = () if self.link is None else self.link.pending.values()
+        log_unanswered([*self._waiting_calls.calls, *self._in_doubt, *under_way])
         self.consumers.leave_all()
         self._end(failures.closed_error(), failures.closed_error)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -129,3 +130,25 @@ def test_a_middleware_stands_still_under_its_clients(database_url: str, open_cli
         assert [client.address for client in clients] == [second] * 3
         assert other.retrieve_message(put_to).body == b"put"
         assert other.retrieve_message(put_to, timeout=0) is None
+
+
+def test_a_consumer_ends_without_its_service(
+    database_url: str, open_client: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It does not wait for an answer that changes nothing, and what may come again is said."""
+    with middleware_process(database_url) as (process, address):
+        client = open_client(f"telesto://{address}", name="consuming")
+        queue = client.declare_queue("orders")
+        queue.put(b"1")
+        with queue.consume() as consumer, queue.consume() as idle:
+            with consumer.get(PATIENCE_S) as leased:
+                assert idle.get(0) is None
+                os.killpg(process.pid, signal.SIGSTOP)
+            begun = time.monotonic()
+            assert leased.body == b"1"
+        client.close()
+        assert time.monotonic() - begun < ClientOptions().call_timeout / 2
+    assert caplog.messages == [
+        "the client is closed before the service has answered that 1 message is acknowledged, the first of "
+        f"them {leased.message.message_id}: they may come again"
+    ]
