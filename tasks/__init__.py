@@ -4,7 +4,7 @@ Begin with `app`, where tasks are declared and put. `worker` runs them, `argumen
 called with, and `periodic` says when they are due.
 """
 
-from telesto.tasks.app import App, PutOptions, Task, current_message
+from telesto.tasks.app import App, Task, current_message
 from telesto.tasks.worker import TaskTimeoutError, Worker
 
-__all__ = ["App", "PutOptions", "Task", "TaskTimeoutError", "Worker", "current_message"]
+__all__ = ["App", "Task", "TaskTimeoutError", "Worker", "current_message"]

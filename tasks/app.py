@@ -10,8 +10,8 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
-from datetime import datetime, timedelta, tzinfo
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from datetime import datetime, tzinfo
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
 from telesto.client import (
@@ -24,6 +24,8 @@ from telesto.client import (
     QueueSettingChanges,
     TelestoClient,
 )
+from telesto.client.arguments import check_timeout, queued_message
+from telesto.client.queue_settings import QueueSettings
 from telesto.tasks.arguments import Arguments
 from telesto.tasks.periodic import Periodic, Schedule
 
@@ -33,16 +35,6 @@ R = TypeVar("R")
 TASK = "task"
 #: The message that a handler works on.
 MESSAGE: ContextVar[Message] = ContextVar("telesto.tasks.message")
-
-
-class PutOptions(TypedDict, total=False):
-    """How a message of a task is put, as by ``put`` of a queue."""
-
-    priority: int
-    delay: Duration | None
-    at: datetime | None
-    expires: Duration | None
-    headers: Mapping[str, str] | None
 
 
 class Task(Generic[P, R]):
@@ -77,7 +69,7 @@ class Task(Generic[P, R]):
         self.timeout = timeout
         self.transaction = transaction
         self._keys = keys
-        self.put_options: PutOptions = {}
+        self.put_options: dict[str, Any] = {}
         self.arguments = Arguments(name, function, 1 if transaction else 0)
         for key, argument in keys.items():
             if argument is not None and argument not in self.arguments:
@@ -93,15 +85,27 @@ class Task(Generic[P, R]):
         result: R = self.function(*args, **kwargs)
         return result
 
-    def options(self, **options: Unpack[PutOptions]) -> Task[P, R]:
+    def options(
+        self,
+        *,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        expires: Duration | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Task[P, R]:
         """Returns the task as it is put with other options: ``task.options(delay=60).put(order_id=7)``.
 
-        Args:
-            options: ``priority``, ``delay``, ``at``, ``expires`` and ``headers``, as ``put`` of a queue has
-                them.
+        The options are those of a queue's ``put``; one that is not given, or None, stays as it is.
+        Raises TypeError and InvalidParameterError for one that ``put`` does not take.
         """
+        given = {"priority": priority, "delay": delay, "at": at, "expires": expires, "headers": headers}
         changed = copy.copy(self)
-        changed.put_options = {**self.put_options, **options}
+        changed.put_options = {
+            **self.put_options,
+            **{name: value for name, value in given.items() if value is not None},
+        }
+        queued_message(1, NewMessage(b"", **changed.put_options))
         return changed
 
     def message(self, *args: P.args, **kwargs: P.kwargs) -> NewMessage:
@@ -147,6 +151,16 @@ HookT = TypeVar("HookT", bound=Hook)
 FailedHookT = TypeVar("FailedHookT", bound=FailedHook)
 
 
+class TaskOptions(QueueSettingChanges, total=False):
+    """What ``App.task`` is told, see there."""
+
+    queue: str
+    name: str | None
+    timeout: Duration | None
+    dedup_key: str | None
+    partition_key: str | None
+
+
 class App:
     """The tasks of an application, and the client by which they are put.
 
@@ -187,28 +201,12 @@ class App:
 
     @overload
     def task(
-        self,
-        *,
-        queue: str = "tasks",
-        name: str | None = None,
-        timeout: Duration | None = None,
-        dedup_key: str | None = None,
-        partition_key: str | None = None,
-        transaction: Literal[False] = False,
-        **settings: Unpack[QueueSettingChanges],
+        self, *, transaction: Literal[False] = False, **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     @overload
     def task(
-        self,
-        *,
-        queue: str = "tasks",
-        name: str | None = None,
-        timeout: Duration | None = None,
-        dedup_key: str | None = None,
-        partition_key: str | None = None,
-        transaction: Literal[True],
-        **settings: Unpack[QueueSettingChanges],
+        self, *, transaction: Literal[True], **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[Concatenate[Any, P], R]], Task[P, R]]: ...
 
     def task(
@@ -238,9 +236,11 @@ class App:
                 message: what it does there is done exactly once. All tasks of a queue have it, or none.
             settings: settings of the queue, such as ``max_attempts=3``; see QueueSettings.
 
-        Raises ValueError for what contradicts another task, TypeError for a function that cannot be one.
+        Raises ValueError for what contradicts another task, TypeError for a function that cannot be one and
+        for a setting that no queue has, InvalidParameterError for a value out of its range.
         """
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        seconds = None if timeout is None else check_timeout(timeout)
+        QueueSettings(**settings)
         keys = {"dedup_key": dedup_key, "partition_key": partition_key}
 
         def declare(function: Callable[..., Any]) -> Task[..., Any]:

@@ -8,28 +8,66 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+#: How much of a value a message shows, in characters.
+_CUT = 60
 _PLAIN = (str, int, float, bool, list, dict, type(None))
 
 
 class Plain:
-    """Takes the values of JSON as they are; with the methods of pydantic's TypeAdapter that are used here."""
+    """The values of a parameter that are those of JSON, as they are."""
 
     def __init__(self, annotation: Any) -> None:
         self._types = tuple(typing.get_origin(part) or part for part in _parts(annotation))
         if unknown := [kind for kind in self._types if kind not in (*_PLAIN, Any)]:
             raise TypeError(f"{unknown[0]!r} is no type of JSON: install pydantic for it")
 
-    def validate_python(self, value: Any, /, *, strict: bool | None = None) -> Any:
-        """Returns the value. Raises ValueError when it is of another type."""
+    def read(self, value: Any) -> Any:
+        """Returns the value. Raises ValueError, which says what it should be, when it is of another type."""
         types = (*self._types, int) if float in self._types else self._types
         known = bool in types or not isinstance(value, bool)
         if Any in types or (known and isinstance(value, types)):
             return value
-        raise ValueError(f"{type(value).__name__} instead of {' or '.join(t.__name__ for t in self._types)}")
+        raise ValueError(f" should be {' or '.join(t.__name__ for t in self._types)}, not {_cut(value)}")
 
-    def dump_python(self, value: Any, /, *, mode: str) -> Any:
-        """Returns the value."""
-        return value
+    encode = read
+
+
+class Converted:
+    """The values of a parameter that pydantic converts from and to JSON."""
+
+    def __init__(self, annotation: Any) -> None:
+        from pydantic import TypeAdapter, ValidationError
+
+        self._adapter, self._error = TypeAdapter(annotation), ValidationError
+
+    def read(self, value: Any, *, strict: bool | None = None) -> Any:
+        """Returns the value as the function takes it. Raises ValueError, which says what is wrong."""
+        try:
+            return self._adapter.validate_python(value, strict=strict)
+        except self._error as error:
+            first, *others = error.errors(include_url=False)
+            place = "".join(f".{part}" for part in first["loc"])
+            said = first["msg"].replace("Input should be", "should be", 1)
+            said = f"{place}{' ' if said.startswith('should') else ': '}{said}"
+            came = "" if first["type"] == "missing" else f", not {_cut(first['input'])}"
+            more = f" (and {len(others)} more)" if others else ""
+            raise ValueError(f"{said}{came}{more}") from None
+
+    def encode(self, value: Any) -> Any:
+        """Returns the value as JSON has it; it must be of the type, and not only convertible to it.
+
+        Raises ValueError as ``read`` does.
+        """
+        read = self.read(value, strict=True)
+        try:
+            return self._adapter.dump_python(read, mode="json")
+        except ValueError as error:
+            raise ValueError(f" cannot be JSON: {error}") from None
+
+
+def _cut(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= _CUT else f"{said[:_CUT]}..."
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
@@ -40,13 +78,12 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
     return (type(None),) if annotation is None else (annotation,)
 
 
-def _values(annotation: Any) -> Any:
-    """What converts the values of a parameter: a TypeAdapter, or Plain where pydantic is not installed."""
+def _values(annotation: Any) -> Plain | Converted:
+    """What reads and encodes the values of a parameter."""
     try:
-        from pydantic import TypeAdapter
+        return Converted(annotation)
     except ImportError:
         return Plain(annotation)
-    return TypeAdapter(annotation)
 
 
 class Arguments:
@@ -78,12 +115,14 @@ class Arguments:
             raise TypeError(f"task {self._task!r}: {error}") from None
         encoded = {}
         for name, value in bound.items():
-            values = self._values[name]
             try:
-                encoded[name] = values.dump_python(values.validate_python(value, strict=True), mode="json")
+                encoded[name] = self._values[name].encode(value)
+            except ValueError as error:
+                raise TypeError(f"task {self._task!r}: {name}{error}") from None
+            try:
                 json.dumps(encoded[name], allow_nan=False)
             except (TypeError, ValueError) as error:
-                raise TypeError(f"task {self._task!r}: {name} does not fit: {error}") from error
+                raise TypeError(f"task {self._task!r}: {name} cannot be JSON: {error}") from None
         return encoded
 
     def key(self, name: str, encoded: Mapping[str, Any]) -> str:
@@ -106,7 +145,7 @@ class Arguments:
         decoded = {}
         for name, value in encoded.items():
             try:
-                decoded[name] = self._values[name].validate_python(value)
+                decoded[name] = self._values[name].read(value)
             except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{name}{error}") from None
         return decoded

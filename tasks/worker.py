@@ -7,8 +7,10 @@ import inspect
 import logging
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AsyncExitStack, suppress
 from contextvars import copy_context
@@ -26,9 +28,10 @@ from telesto.client import (
     Message,
     MessageRejectedError,
     NotConnectedError,
+    QueueSettings,
     TelestoError,
 )
-from telesto.tasks.app import MESSAGE, App, Task, put_arguments
+from telesto.tasks.app import MESSAGE, TASK, App, Task, put_arguments
 from telesto.tasks.periodic import GRACE, Periodic
 
 ACK = "SELECT telesto.ack(%s, %s, %s)"
@@ -42,8 +45,11 @@ _LOOK_S = 30.0
 Observer = Callable[[str, str, float], None]
 
 
-class TaskTimeoutError(Exception):
-    """A plain function ran longer than its ``timeout``; its thread cannot be ended, so its process is."""
+class TaskTimeoutError(TimeoutError):
+    """A task ran longer than its ``timeout``.
+
+    A coroutine has been cancelled. The thread of a plain function cannot be ended, so its process is.
+    """
 
 
 class Worker:
@@ -137,36 +143,38 @@ class Worker:
         self.stop(0 if self._stopping.is_set() else None)
 
     async def _work(self, client: AsyncTelestoClient) -> None:
-        await self._connect(client)
-        if self._stopping.is_set():
-            return
-        handles = {
-            name: await client.declare_queue(name, update=self._update, **self.app.settings.get(name, {}))
-            for name in self.queues
-        }
+        queues = await self._declare_queues(client)
         ticking = [
-            asyncio.create_task(self._tick(periodic, handles[periodic.queue]))
+            asyncio.create_task(self._tick(periodic, queue))
             for periodic in self.app.periodic_tasks
-            if periodic.queue in handles
+            for queue in queues
+            if queue.name == periodic.queue
         ]
-        consuming = [asyncio.create_task(self._consume(handle)) for handle in handles.values()]
-        self.working.set()
-        _log.info("working on %s", ", ".join(self.queues))
+        consuming = [asyncio.create_task(self._consume(*each)) for each in queues.items()]
+        around = [*ticking, asyncio.create_task(_tell_of_outages(client))]
+        if queues:
+            self.working.set()
+            _log.info("working on %s", ", ".join(self.queues))
         try:
             await asyncio.gather(*consuming)
         finally:
-            for task in ticking:
+            for task in around:
                 task.cancel()
             if not self._stopping.is_set():  # one has failed: the others have time to end
                 await client.close()
-            await asyncio.gather(*consuming, *ticking, return_exceptions=True)
+            await asyncio.gather(*consuming, *around, return_exceptions=True)
 
-    async def _connect(self, client: AsyncTelestoClient) -> None:
-        """Connects, however long that takes."""
+    async def _declare_queues(self, client: AsyncTelestoClient) -> dict[AsyncQueue, QueueSettings]:
+        """Connects, however long that takes; returns the queues and their settings, none when stopped."""
         told = False
         while not self._stopping.is_set():
             try:
                 await client.connect()
+                queues = [
+                    await client.declare_queue(name, update=self._update, **self.app.settings.get(name, {}))
+                    for name in self.queues
+                ]
+                return {queue: await queue.settings() for queue in queues}
             except (NotConnectedError, DeadlineExceededError) as error:
                 if isinstance(error, ClientClosedError) or error.error_class is not ErrorClass.RETRYABLE:
                     raise
@@ -175,22 +183,21 @@ class Worker:
                 told = True
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), _AGAIN_S)
-            else:
-                return
+        return {}
 
-    async def _consume(self, queue: AsyncQueue) -> None:
+    async def _consume(self, queue: AsyncQueue, settings: QueueSettings) -> None:
         in_database = any(t.transaction for t in self.app.tasks.values() if t.queue == queue.name)
         await queue.run_consumer(
-            self._handle,
+            partial(self._handle, queue.name),
             concurrency=self._concurrency,
             ack_in_database=in_database,
-            on_error=_log_failure,
+            on_error=partial(_log_failure, queue.name, settings),
             drain=self._drain,
         )
 
     # ------------------------------------------------------------------ one message
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, queue: str, message: Message) -> None:
         begun = time.monotonic()
         name, outcome = "unknown", "failed"
         MESSAGE.set(message)
@@ -202,10 +209,11 @@ class Worker:
                     await _awaited(hook(task, message))
                 await self._call(task, message, arguments)
             except BaseException as error:
-                if not isinstance(error, asyncio.CancelledError):
-                    await self._hooks_after(
-                        [partial(hook, task, message, error) for hook in self.app.failed_hooks]
-                    )
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
+                await self._hooks_after(
+                    [partial(hook, task, message, error) for hook in self.app.failed_hooks]
+                )
                 if isinstance(error, (Exception, asyncio.CancelledError)):
                     raise
                 # Such as SystemExit, which would end the event loop and all other tasks.
@@ -216,7 +224,14 @@ class Worker:
             outcome = "rejected"
             raise
         except asyncio.CancelledError:
-            outcome = "cancelled"
+            if _is_cancelled():
+                outcome = "cancelled"
+                _log.warning(
+                    "task %s on message %s of queue %s has not ended in time: the message goes back",
+                    name,
+                    message.message_id,
+                    queue,
+                )
             raise
         finally:
             self._observer(name, outcome, time.monotonic() - begun)
@@ -235,13 +250,18 @@ class Worker:
             await self._call_in_thread(task, partial(self._call_plain, task, message, arguments))
             return
         try:
-            async with asyncio.timeout(task.timeout):
+            async with asyncio.timeout(task.timeout) as limit:
                 if not task.transaction:
                     await task.function(**arguments)
                     return
                 async with self._pools[True].connection() as connection, connection.transaction():
                     await connection.execute(ACK, message.lease)
                     await task.function(connection, **arguments)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            where = error.__cause__.__traceback__ if error.__cause__ is not None else None
+            raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s").with_traceback(where) from None
         finally:
             _end_fork(process)
 
@@ -283,20 +303,21 @@ class Worker:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(end, error)
 
-        threading.Thread(
+        thread = threading.Thread(
             target=copy_context().run, args=(run,), name=f"task {task.name}", daemon=True
-        ).start()
+        )
+        thread.start()
         done, _ = await asyncio.wait([ended], timeout=task.timeout)
         if not done:
-            _log.error("task %s runs longer than %s s: this process ends", task.name, task.timeout)
-            self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout} s")
+            self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout:g} s")
+            _log.error("%s, so this process ends; it is here:\n%s", self._overdue, _stack_of(thread))
             self.stop()
         try:
             await ended
         except asyncio.CancelledError:
             if done:
                 raise
-            raise TaskTimeoutError(f"it ran longer than {task.timeout} s") from None  # which counts
+            raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s") from None  # which counts
 
     # ------------------------------------------------------------------ what is around
 
@@ -353,9 +374,53 @@ def _end_fork(process: int) -> None:
         os._exit(0)
 
 
-def _log_failure(message: Message, error: BaseException) -> None:
+def _is_cancelled() -> bool:
+    """Tells whether the worker cancels this message, which then counts as no attempt."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+def _stack_of(thread: threading.Thread) -> str:
+    """Tells where a task is, without what has called it."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no other way to see it
+    frames = traceback.extract_stack(frame) if frame is not None else []
+    callers = [number for number, each in enumerate(frames) if each.filename == __file__]
+    return "".join(traceback.format_list(frames[max(callers, default=-1) + 1 :])).rstrip()
+
+
+async def _tell_of_outages(client: AsyncTelestoClient) -> None:
+    """Says when the service goes away, and when it is there again."""
+    away = False
+    while True:
+        await asyncio.sleep(_AGAIN_S)
+        if client.connected is away:
+            away = not away
+            if away:
+                _log.warning("the service is away, waiting for it; what runs goes on, and may run again")
+            else:
+                _log.info("the service is there again")
+
+
+def _log_failure(queue: str, settings: QueueSettings, message: Message, error: BaseException) -> None:
+    """Says what has failed and, by the settings that the queue had when the worker began, what follows."""
+    which = f"message {message.message_id} of queue {queue}"
     if isinstance(error, MessageRejectedError):
-        _log.error("message %s is rejected: %s", message.message_id, error)
+        _log.error("%s is rejected and is a dead letter now: %s", which, error)
+        return
+    wait_s = min(settings.backoff * 2 ** min(message.attempt - 1, 40), settings.backoff_max)
+    if message.attempt >= settings.max_attempts:
+        follows = "it is a dead letter now"
     else:
-        name = message.headers.get("task")
-        _log.error("task %s failed on message %s", name, message.message_id, exc_info=error)
+        follows = f"it comes again within {wait_s:g} s" if wait_s else "it comes again at once"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("telesto."):
+        trace = trace.tb_next  # the frames of the task are of interest
+    _log.error(
+        "task %s failed on %s, attempt %d of %d; %s",
+        message.headers.get(TASK),
+        which,
+        message.attempt,
+        settings.max_attempts,
+        follows,
+        exc_info=(type(error), error, trace),
+    )

@@ -17,10 +17,15 @@ class Progress(Protocol):
         """So many more steps are done."""
 
 
+def is_shown() -> bool:
+    """Whether progress is shown."""
+    return os.isatty(STANDARD_ERROR)
+
+
 @contextmanager
 def progress_of(label: str, total: int | None) -> Iterator[Progress]:
     """Show a bar of `total` steps (unknown: None) while the block runs; nothing without a terminal."""
-    if not os.isatty(STANDARD_ERROR):
+    if not is_shown():
         yield _NoProgress()
         return
     with _Bar(label, total) as bar:

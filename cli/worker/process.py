@@ -11,12 +11,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import NoReturn
 
 from telesto.cli.common.service_errors import describe
+from telesto.cli.terminal.progress import is_shown
 from telesto.client import QueueSettingsDifferError, TelestoError
 from telesto.tasks import App, TaskTimeoutError, Worker
 
@@ -28,6 +30,10 @@ REFUSED, FAILED, OVERDUE = 2, 1, 3
 SUPERVISORS = (signal.SIGINT, signal.SIGHUP)
 #: Has a process end at once. A second SIGTERM could be lost behind the first one.
 AT_ONCE = signal.SIGUSR1
+#: How much longer than its tasks a process may take to end, in seconds, before it is killed.
+GRACE_S = 5.0
+#: Has a terminal go to the beginning of the line and clear it.
+CLEAR_LINE = "\r\x1b[2K"
 _log = logging.getLogger("telesto.tasks")
 
 
@@ -40,6 +46,26 @@ class Plan:
     queues: tuple[str, ...] | None
     drain: float
     update_queues: bool
+
+
+class _Lines(io.TextIOWrapper):
+    """Writes whole lines, so that those of several processes stay apart.
+
+    Where the supervisor shows its progress, in the line of the cursor, each begins by clearing that line.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        file = open(descriptor, "wb", closefd=False)  # noqa: SIM115 - it stays open
+        super().__init__(file, errors="backslashreplace", line_buffering=True)
+        self._clear = CLEAR_LINE if is_shown() and os.isatty(descriptor) else ""
+        self._at_start = True
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        if self._clear and self._at_start and text:
+            super().write(self._clear)
+        self._at_start = text.endswith("\n") if text else self._at_start
+        return super().write(text)
 
 
 class RefusedError(Exception):
@@ -55,9 +81,11 @@ def run(plan: Plan, events: Connection) -> NoReturn:
     for number in SUPERVISORS:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SUPERVISORS)
-    threading.Thread(target=_end_with_the_supervisor, name="supervisor", daemon=True).start()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # so that the lines of processes stay apart
+    threading.Thread(target=_end_with_the_supervisor, args=(plan.drain,), daemon=True).start()
+    if sys.stdout is not None:  # as where its descriptor was closed
+        sys.stdout = _Lines(sys.stdout.fileno())
+    if sys.stderr is not None:
+        sys.stderr = _Lines(sys.stderr.fileno())
     logging.basicConfig(format="%(asctime)s %(process)d %(levelname)s %(message)s")
     _log.setLevel(logging.INFO)
     code = FAILED
@@ -73,7 +101,8 @@ def run(plan: Plan, events: Connection) -> NoReturn:
         _log.exception("the process ends")
     finally:
         logging.shutdown()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         os._exit(code)
 
 
@@ -143,9 +172,11 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
     return 0
 
 
-def _end_with_the_supervisor() -> None:
+def _end_with_the_supervisor(drain: float) -> None:
     """End this process in order when the supervisor is gone, however it ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(drain + GRACE_S)
+    os._exit(FAILED)  # a coroutine blocks the event loop

@@ -6,6 +6,7 @@ hears nothing from its processes, and a worker's machine need not have what a mi
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -22,7 +23,7 @@ from telesto.cli.terminal.failures import CommandError
 from telesto.cli.terminal.interrupts import handled
 from telesto.cli.terminal.progress import Progress, progress_of
 from telesto.cli.worker.metrics import Metrics
-from telesto.cli.worker.process import AT_ONCE, SUPERVISORS, Plan, run
+from telesto.cli.worker.process import AT_ONCE, GRACE_S, SUPERVISORS, Plan, run
 
 _PAUSE_LEAST_S, _PAUSE_MOST_S = 0.1, 10.0
 #: After a process has lived this long, its next death is followed by the shortest pause again.
@@ -37,6 +38,7 @@ class Child:
         generation: how often the code was loaded anew before it started.
         working: it has joined its queues.
         leaving: it was told to end.
+        kill_at: when it is killed if it has not ended by then.
     """
 
     def __init__(self, plan: Plan, index: int, generation: int) -> None:
@@ -46,6 +48,8 @@ class Child:
         self.generation = generation
         self.working = False
         self.leaving = False
+        self.kill_at = math.inf
+        self._drain = plan.drain
         self.since = time.monotonic()
         self.process: SpawnProcess = context.Process(
             target=run, args=(plan, theirs), name=f"telesto worker {index}"
@@ -60,6 +64,8 @@ class Child:
 
     def leave(self) -> None:
         """Tell it to end; again to do so at once."""
+        drain = 0.0 if self.leaving else self._drain
+        self.kill_at = min(self.kill_at, time.monotonic() + drain + GRACE_S)
         if self.process.pid is not None and self.process.is_alive():
             os.kill(self.process.pid, AT_ONCE if self.leaving else signal.SIGTERM)
         self.leaving = True
@@ -100,6 +106,7 @@ class Supervisor:
             while self._children or (self._due and not self._stops):
                 self._wait()
                 self._heed_signals()
+                self._kill_overdue()
                 for child in [child for child in self._children if not child.process.is_alive()]:
                     self._ended(child)
                 self._start_due()
@@ -113,7 +120,8 @@ class Supervisor:
     # ------------------------------------------------------------------ what happens
 
     def _wait(self) -> None:
-        timeout = max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+        next_s = min([*self._due.values(), *(child.kill_at for child in self._children)], default=math.inf)
+        timeout = max(0.0, next_s - time.monotonic()) if next_s < math.inf else None
         sources = {child.events: child for child in self._children if not child.events.closed}
         sentinels = [child.process.sentinel for child in self._children]
         for ready in wait([self._bell, *sources, *sentinels], timeout):
@@ -142,17 +150,23 @@ class Supervisor:
         return True
 
     def _refused(self, child: Child, why: str) -> None:
+        if child.leaving:  # one of its kind has said so, or it is replaced already
+            return
         if self._working_generation < 0:
             raise CommandError(why, ExitCode.REFUSED)
         output.print_error(why)
         if child.generation > self._working_generation:
             output.print_error("the new code cannot be run: the processes go on with the old one")
-            for each in self._children:
-                if each.generation == child.generation:
-                    each.leave()
+            self._drop_newer()
             self._generation = self._working_generation
             there = {each.index for each in self._children if each.generation == self._generation}
             self._due = dict.fromkeys(set(range(self._count)) - there, time.monotonic())
+
+    def _drop_newer(self) -> None:
+        """End the processes of code that has not been seen to work."""
+        for child in self._children:
+            if child.generation > self._working_generation and not child.leaving:
+                child.leave()
 
     def _exchange(self) -> None:
         """End the processes of old code when all of the newest work."""
@@ -175,12 +189,21 @@ class Supervisor:
                     child.process.kill()
                 else:
                     child.leave()
-        if self._reload and not self._stops:
+        reload, self._reload = self._reload, False  # another signal may come meanwhile
+        if reload and not self._stops:
             output.print_note("telesto: loading the code anew")
+            self._drop_newer()
             self._generation = max(child.generation for child in self._children) + 1 if self._children else 1
             self._due.clear()
             self._start_all()
-        self._reload = False
+
+    def _kill_overdue(self) -> None:
+        """Kill processes that do not end, such as one whose event loop a coroutine blocks."""
+        for child in self._children:
+            if child.kill_at <= time.monotonic():
+                child.kill_at = math.inf
+                output.print_error(f"process {child.process.pid} does not end: it is killed")
+                child.process.kill()
 
     def _ended(self, child: Child) -> None:
         while not child.events.closed and child.events.poll() and self._hear(child):

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import logging
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+
+import pytest
 
 from started import STARTED
 from task_workers import PATIENCE_S, until, working
@@ -29,7 +33,10 @@ def serving(database_url: str, port: int) -> Iterator[tuple["subprocess.Popen[by
             process.kill()
 
 
-async def test_tasks_go_on_when_the_service_was_killed(database_url: str) -> None:
+async def test_tasks_go_on_when_the_service_was_killed(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "telesto.tasks")
     ran: list[int] = []
     with serving(database_url, 0) as (_, port):
         app = App(f"telesto://127.0.0.1:{port}")
@@ -43,8 +50,10 @@ async def test_tasks_go_on_when_the_service_was_killed(database_url: str) -> Non
         worker = Worker(app, concurrency=2)
         running = asyncio.create_task(worker.run())
         await until(lambda: len(ran) >= 5)
+    await until(lambda: "the service is away" in caplog.text)
     with serving(database_url, port):
         await until(lambda: set(ran) == set(range(TASKS)))
+        await until(lambda: "the service is there again" in caplog.text)
         worker.stop()
         await asyncio.wait_for(running, PATIENCE_S)
         with TelestoClient(app.url) as client:
@@ -84,3 +93,30 @@ async def test_one_that_waits_for_the_service_can_be_stopped() -> None:
         worker.stop()
         await asyncio.wait_for(running, PATIENCE_S)
     assert not worker.working.is_set()
+
+
+async def test_a_worker_ends_in_order_when_the_service_is_away(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What runs is finished, and it is said that it may come again."""
+    began, may_end, ended = asyncio.Event(), asyncio.Event(), []
+    with serving(database_url, 0) as (process, port):
+        app = App(f"telesto://127.0.0.1:{port}")
+
+        @app.task()
+        async def work(number: int) -> None:
+            began.set()
+            await may_end.wait()
+            ended.append(number)
+
+        work.put(7)
+        app.close()
+        worker = Worker(app)
+        running = asyncio.create_task(worker.run())
+        await asyncio.wait_for(began.wait(), PATIENCE_S)
+        process.send_signal(signal.SIGSTOP)
+        worker.stop()
+        may_end.set()
+        await asyncio.wait_for(running, 15)
+    assert ended == [7]
+    assert "before the service has answered that 1 message is acknowledged" in caplog.text

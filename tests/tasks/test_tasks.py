@@ -1,9 +1,12 @@
 """Tasks are declared, put and run."""
 
 import asyncio
+import logging
+import math
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +17,7 @@ from pydantic import BaseModel
 
 from task_workers import PATIENCE_S, until, working
 from telesto.client import (
+    InvalidParameterError,
     Message,
     MessageRejectedError,
     NewMessage,
@@ -73,9 +77,11 @@ def test_a_call_calls_the_function_itself(app: App, queue: str) -> None:
         ((), {}, "missing a required argument: 'number'"),
         ((1, 2, 3), {}, "too many"),
         ((1,), {"other": 1}, "other"),
-        (("1",), {}, "number does not fit"),
-        ((True,), {}, "number does not fit"),
-        ((1,), {"whatever": object()}, "whatever does not fit"),
+        (("1",), {}, r"number should be .*int.*, not '1'$"),
+        ((True,), {}, r"number should be .*int.*, not True$"),
+        (("x" * 100,), {}, r"number should be .*int.*, not '(x){59}\.\.\.$"),
+        ((1,), {"whatever": object()}, "whatever cannot be JSON: "),
+        ((1,), {"share": math.nan}, "share cannot be JSON: "),
     ],
 )
 @pytest.mark.parametrize("has_pydantic", [True, False])
@@ -92,10 +98,24 @@ def test_what_does_not_fit_is_not_put(
         monkeypatch.setitem(sys.modules, "pydantic", None)
 
     @app.task(queue=queue)
-    def task(number: int, whatever: Any = None) -> None: ...
+    def task(number: int, whatever: Any = None, *, share: float = 1) -> None: ...
 
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=said) as caught:
         task.put(*args, **kwargs)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_fit_within_an_argument_is_named(app: App, queue: str) -> None:
+    @app.task(queue=queue)
+    def task(order: Order, places: list[Place]) -> None: ...
+
+    with pytest.raises(ValueError, match=r"^order\.placed: Field required$"):
+        task.arguments.decode({"order": {"number": 1}, "places": []})
+    with pytest.raises(ValueError, match=r"^order\.number should be .*, not 'x' \(and 1 more\)$"):
+        task.arguments.decode({"order": {"number": "x"}, "places": []})
+    order = {"number": 1, "placed": "2026-01-01T00:00:00Z"}
+    with pytest.raises(ValueError, match=r"^places\.1\.city should be a valid string, not 7$"):
+        task.arguments.decode({"order": order, "places": [{"city": "Ulm"}, {"city": 7}]})
 
 
 def test_without_pydantic_arguments_are_what_json_has(
@@ -130,11 +150,13 @@ def _declare(app: App, queue: str, **options: Any) -> None:
         ({"dedup_key": "nothing"}, "'nothing', which is none"),
         ({"max_attempts": 7}, "another task wants max_attempts=3"),
         ({"transaction": True}, "all tasks have a transaction, or none"),
+        ({"max_attempts": 0}, "max_attempts must be 1 to"),
+        ({"timeout": -1}, "timeout must be 0 or more"),
     ],
 )
 def test_contradictions_are_refused(app: App, queue: str, options: Any, said: str) -> None:
     _declare(app, queue, name="known", max_attempts=3)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, InvalidParameterError), match=said):
         _declare(app, queue, **options)
     assert list(app.tasks) == ["known"]
 
@@ -155,6 +177,8 @@ def test_functions_that_cannot_be_tasks_are_refused(app: App, queue: str, url: s
     _declare(app, queue, dedup_key="other")
     with pytest.raises(ValueError, match="no task has the queue 'x'"):
         Worker(app, queues=["x"])
+    with pytest.raises(TypeError, match="no setting 'max_attempt'; did you mean max_attempts"):
+        _declare(app, queue, name="third", max_attempt=3)
     with pytest.raises(TypeError, match="other is a key"):
         app.tasks["again"].put(1, [2])
 
@@ -182,7 +206,7 @@ async def test_messages_that_no_task_can_take_are_rejected(
     starts = [
         "there is no task 'forgotten'",
         "the message has no header 'task'",
-        "the arguments do not fit task 'known': number: ",
+        "the arguments do not fit task 'known': number should be a valid integer",
         "the arguments do not fit task 'known': missing a required argument: 'number'",
         "the arguments do not fit task 'known': the body is no JSON object",
         "the arguments do not fit task 'known': the body of message",
@@ -211,6 +235,41 @@ async def test_a_failure_comes_again_up_to_max_attempts(
     assert told == [("failing", "failed")] * 3
 
 
+async def test_what_fails_is_logged_with_what_follows(
+    app: App, queue: str, letters: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(queue=queue, max_attempts=3, backoff=0.01, backoff_max=0.015)
+    def failing() -> None:
+        raise ValueError("no")
+
+    @app.task(queue=f"{queue}-other", max_attempts=2, backoff=0)
+    def other() -> None:
+        raise ValueError("no")
+
+    caplog.set_level(logging.ERROR, "telesto.tasks")
+    first, second = failing.put(), other.put()
+    async with working(app):
+        await until(lambda: letters() and len(caplog.messages) == 5)
+    assert sorted(caplog.messages) == sorted(
+        [
+            f"task failing failed on message {first} of queue {queue}, attempt 1 of 3; it comes again within "
+            "0.01 s",
+            f"task failing failed on message {first} of queue {queue}, attempt 2 of 3; it comes again within "
+            "0.015 s",
+            f"task failing failed on message {first} of queue {queue}, attempt 3 of 3; it is a dead letter "
+            "now",
+            f"task other failed on message {second} of queue {queue}-other, attempt 1 of 2; it comes again "
+            "at once",
+            f"task other failed on message {second} of queue {queue}-other, attempt 2 of 2; it is a dead "
+            "letter now",
+        ]
+    )
+    assert caplog.records[0].exc_info is not None
+    trace = "".join(traceback.format_exception(*caplog.records[0].exc_info))
+    assert trace.count("  File ") == 1, trace
+    assert 'raise ValueError("no")' in trace
+
+
 @pytest.mark.parametrize("is_coroutine", [True, False])
 @pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 async def test_what_would_end_the_process_is_a_failure(
@@ -229,13 +288,15 @@ async def test_what_would_end_the_process_is_a_failure(
     task = app.task(queue=queue, name="task", max_attempts=1)(coroutine if is_coroutine else act)
     task.put(kind="bad")
     task.put(kind="good")
-    async with working(app, concurrency=1):
+    told: list[Any] = []
+    async with working(app, concurrency=1, observer=lambda *what: told.append(what[1])):
         await until(lambda: letters() and done)
     assert letters() == ["failed"]
+    assert told == ["failed", "done"]
 
 
 async def test_a_coroutine_that_takes_too_long_is_cancelled_and_fails(
-    app: App, queue: str, letters: Callable[[], list[str]]
+    app: App, queue: str, letters: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     ended: list[str] = []
 
@@ -247,14 +308,41 @@ async def test_a_coroutine_that_takes_too_long_is_cancelled_and_fails(
             ended.append("cancelled")
             raise
 
+    @app.failed
+    def failed(task: Any, message: Message, error: BaseException) -> None:
+        assert isinstance(error, TaskTimeoutError)
+        ended.append(str(error))
+
     slow.put()
     async with working(app):
         await until(letters)
-    assert (letters(), ended) == (["failed"], ["cancelled"])
+    assert (letters(), ended) == (["failed"], ["cancelled", "it ran longer than 0.05 s"])
+    assert caplog.records[-1].exc_info is not None
+    trace = "".join(traceback.format_exception(*caplog.records[-1].exc_info))
+    assert "asyncio.Event().wait()" in trace
+    assert "CancelledError" not in trace
+
+
+async def test_a_timeout_of_the_tasks_own_is_what_it_is(app: App, queue: str) -> None:
+    seen: list[BaseException] = []
+
+    @app.task(queue=queue, timeout=60, max_attempts=1)
+    async def own() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+    @app.failed
+    def failed(task: Any, message: Message, error: BaseException) -> None:
+        seen.append(error)
+
+    own.put()
+    async with working(app):
+        await until(lambda: seen)
+    assert type(seen[0]) is TimeoutError
 
 
 async def test_a_function_that_takes_too_long_ends_its_worker(
-    app: App, queue: str, client: TelestoClient
+    app: App, queue: str, client: TelestoClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, others = threading.Event(), []
 
@@ -270,6 +358,9 @@ async def test_a_function_that_takes_too_long_ends_its_worker(
     worker = Worker(app, drain=0.1)
     with pytest.raises(TaskTimeoutError, match=r"'hanging' runs longer than 0\.05 s"):
         await asyncio.wait_for(worker.run(), PATIENCE_S)
+    told = next(message for message in caplog.messages if "so this process ends" in message)
+    assert "release.wait(PATIENCE_S)" in told
+    assert "worker.py" not in told
     # It comes again, and begins nothing more until then.
     other.put()
     assert others == []
@@ -356,6 +447,27 @@ def test_options_say_when(app: App, queue: str, client: TelestoClient) -> None:
     assert (statistics.depth, statistics.delayed) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"later": 3}, TypeError),
+        ({"delay": "soon"}, TypeError),
+        ({"at": "tomorrow"}, TypeError),
+        ({"headers": {"tenant": 7}}, TypeError),
+        ({"priority": 11}, InvalidParameterError),
+        ({"delay": 5, "at": datetime.now(UTC)}, InvalidParameterError),
+    ],
+)
+def test_options_that_no_put_takes_are_refused_at_once(
+    app: App, options: Any, error: type[Exception]
+) -> None:
+    @app.task()
+    def task() -> None: ...
+
+    with pytest.raises(error):
+        task.options(**options)
+
+
 async def test_settings_of_a_queue_that_differ_are_told_or_changed(
     app: App, queue: str, client: TelestoClient
 ) -> None:
@@ -400,7 +512,9 @@ async def test_a_forked_process_does_not_go_on_as_a_worker(app: App, queue: str)
         assert (await asyncio.to_thread(os.waitpid, children[0], 0))[1] == 0
 
 
-async def test_what_does_not_end_in_time_goes_back(app: App, queue: str, client: TelestoClient) -> None:
+async def test_what_does_not_end_in_time_goes_back_and_that_is_logged(
+    app: App, queue: str, client: TelestoClient, caplog: pytest.LogCaptureFixture
+) -> None:
     begun = asyncio.Event()
 
     @app.task(queue=queue)
@@ -413,4 +527,5 @@ async def test_what_does_not_end_in_time_goes_back(app: App, queue: str, client:
     async with working(app, drain=0, observer=lambda *what: told.append(what[:2])):
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
     assert told == [("endless", "cancelled")]
+    assert f"of queue {queue} has not ended in time: the message goes back" in caplog.text
     assert client.queue(queue).statistics().depth == 1

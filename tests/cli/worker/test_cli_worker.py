@@ -1,6 +1,7 @@
 """`telesto worker` as a process: what it runs, and what ends, dies and is exchanged."""
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -50,6 +51,18 @@ def hanging() -> None:
     say("hanging")
     while not Path("go").exists():
         time.sleep(0.01)
+
+@app.task(queue={queue!r})
+async def blocking() -> None:
+    say("blocking", os.getpid())
+    while not Path("never").exists():
+        time.sleep(0.01)
+
+@app.task(queue={queue!r})
+def show(text: str) -> None:
+    print(text, end="")
+    print("!")
+    raise ValueError(text)
 
 other = "no application"
 empty = App()
@@ -112,6 +125,12 @@ class Shop:
 @pytest.fixture
 def shop(telesto: CommandLine, queue: str, client: TelestoClient) -> Shop:
     return Shop(telesto, queue, client)
+
+
+def children(process: int) -> list[int]:
+    """The workers of a supervisor."""
+    there = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in there if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def end(process: "subprocess.Popen[bytes]", number: int = signal.SIGTERM) -> None:
@@ -222,6 +241,61 @@ def test_code_that_cannot_be_loaded_changes_nothing(shop: Shop) -> None:
         shop.put("ship", number=2)
         wait_until(shop.has("two", "ship", 2))
         end(process)
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+def test_of_two_reloads_the_second_counts(shop: Shop, broken: int) -> None:
+    """What the first one has begun does not stay, whichever of them cannot be loaded."""
+    with shop.worker("--processes", "2") as process:
+        wait_until(lambda: "2 processes at work" in shop.log())
+        for reload in (1, 2):
+            shop.write(f"import time; time.sleep({3 - reload})\n" + SHOP.format(queue=shop.queue.name))
+            shop.change('"one"', "nowhere" if reload == broken else '"two"')
+            process.send_signal(signal.SIGHUP)
+            wait_until(lambda count=reload: shop.log().count("loading the code anew") == count)  # type: ignore[misc]
+        if broken == 1:
+            wait_until(lambda: shop.log().count("2 processes at work") == 2)
+        else:
+            wait_until(lambda: "go on with the old one" in shop.log())
+        wait_until(lambda: len(children(process.pid)) == 2)
+        for number in range(20):
+            shop.put("ship", number=number)
+        wait_until(lambda: len(shop.ran()) == 20)
+        assert {line[0] for line in shop.ran()} == {"two" if broken == 1 else "one"}
+        assert len(children(process.pid)) == 2
+        assert ("NameError" in shop.log()) == (broken == 2)
+        end(process)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_coroutine_that_blocks_its_event_loop_keeps_no_process(shop: Shop, is_killed: bool) -> None:
+    shop.put("blocking")
+    with shop.worker("--drain", "0") as process:
+        wait_until(shop.has("one", "blocking"))
+        blocked = shop.process("one", "blocking")
+        if is_killed:
+            process.kill()
+        else:
+            end(process)
+            assert f"process {blocked} does not end: it is killed" in shop.log()
+        wait_until(lambda: not Path(f"/proc/{blocked}").exists())
+
+
+def test_on_a_terminal_what_tasks_say_does_not_mix_with_the_progress(shop: Shop) -> None:
+    shop.put("show", text="before")
+    for number in range(20):
+        shop.put("ship", number=number)
+    terminal, its_end = pty.openpty()
+    shown = b""
+    with shop.telesto.started("worker", "shop:app", stdout=its_end, stderr=its_end) as process:
+        os.close(its_end)
+        while b" 23 " not in shown:  # the count, with three attempts of the one that fails
+            shown += os.read(terminal, 65_536)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    os.close(terminal)
+    for said in (b"before!", b"ERROR task show failed on message"):
+        assert re.search(rb"\r\x1b\[2K[^\r\n]*" + said, shown)
 
 
 def test_processes_end_with_their_supervisor(shop: Shop) -> None:
