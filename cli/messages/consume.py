@@ -57,7 +57,10 @@ def consume(
     Otherwise the message is delivered again, to this consumer or to another one. A command finds
     TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message has one) and TELESTO_ATTEMPT in its environment.
     Ctrl-C gives back the messages that were not begun and waits for the running commands; a second Ctrl-C
-    ends those too. The exit code is 4 if there was no message, 1 if a command failed.
+    ends those too.
+
+    The exit code is 4 if there was no message, 8 if a command failed, 9 if the command cannot be
+    run at all, and 1 if the service refused something, such as a queue that does not exist.
     """
     from telesto.cli.messages.consume_exec import ExecPlan, consume_by_commands
     from telesto.cli.messages.consume_print import PrintPlan, consume_by_printing

@@ -46,9 +46,9 @@ class ExecPlan:
 
 
 def consume_by_commands(plan: ExecPlan) -> ExitCode:
-    """Run commands as planned; NOTHING if there were no messages, REFUSED if a command failed.
+    """Run commands as planned; NOTHING if there were no messages, COMMAND_FAILED if a command failed.
 
-    Raises CommandError if there is no such command, and re-raises a signal's exception after the commands
+    Raises CommandError if the command cannot be run, and re-raises a signal's exception after the commands
     have ended.
     """
     with connected(plan.url, plan.client_name) as client:
@@ -58,8 +58,8 @@ def consume_by_commands(plan: ExecPlan) -> ExitCode:
             running.run()
     report_lost(consumer)
     if running.impossible is not None:
-        raise CommandError(running.impossible, ExitCode.REFUSED)
-    return ExitCode.REFUSED if running.failed else exit_code(running.begun, plan.queue)
+        raise CommandError(running.impossible, ExitCode.COMMAND_NOT_RUN)
+    return ExitCode.COMMAND_FAILED if running.failed else exit_code(running.begun, plan.queue)
 
 
 class Running:

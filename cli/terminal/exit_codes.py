@@ -1,6 +1,6 @@
 """The exit status of the `telesto` command.
 
-0 to 7 are Telesto's own. 70 is the code of `sysexits.h` for a failure inside a program. Those above 128
+0 to 9 are Telesto's own. 70 is the code of `sysexits.h` for a failure inside a program. Those above 128
 follow the shells' convention: 128 plus the number of the signal.
 """
 
@@ -18,6 +18,8 @@ class ExitCode(IntEnum):
     IN_USE = 5
     SCHEMA = 6
     IN_DOUBT = 7
+    COMMAND_FAILED = 8
+    COMMAND_NOT_RUN = 9
     INTERNAL = 70
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
@@ -33,6 +35,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.IN_USE: "the port, the data directory, the database or the client's state is in use",
     ExitCode.SCHEMA: "the database has the wrong schema, encoding or rights, or was restored",
     ExitCode.IN_DOUBT: "in doubt: it may or may not have been done",
+    ExitCode.COMMAND_FAILED: "a command of `telesto consume --exec` failed",
+    ExitCode.COMMAND_NOT_RUN: "the command of `telesto consume --exec` cannot be run",
     ExitCode.INTERNAL: "an unexpected failure",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     ExitCode.OUTPUT_CLOSED: "the reader of the output went away (such as `| head -1`)",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import TIMEOUT_S, CommandLine
+from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.client import NewMessage, TelestoClient
 
 Put = Callable[..., None]
@@ -152,7 +153,7 @@ def test_a_command_that_fails_gives_the_message_back(
     result = telesto.run(
         "consume", quick, "--count", "3", "--exec", 'echo "$TELESTO_ATTEMPT"; [ "$TELESTO_ATTEMPT" = 3 ]'
     )
-    assert result.returncode == 1
+    assert result.returncode == ExitCode.COMMAND_FAILED
     assert result.stdout == b"1\n2\n3\n"
     assert result.stderr.count(b"failed with exit status 1 on message") == 2
     assert telesto.run("consume", quick, "--wait", "0.1").returncode == 4
@@ -165,7 +166,7 @@ def test_commands_that_fail_for_one_message_after_the_other_end_it(
     telesto.output("queue", "update", quick, "--fail-limit", "3")
     put(b"one", b"two", b"three", b"four")
     result = telesto.run("consume", quick, "--exec", "false")
-    assert result.returncode == 1
+    assert result.returncode == ExitCode.REFUSED
     said = result.stderr.decode().splitlines()
     assert "failed 3 times in a row" in said[-1]
     assert all(line.startswith("telesto: the command failed") for line in said[:-1])
@@ -177,7 +178,7 @@ def test_a_command_that_is_not_there_ends_it_and_harms_nobody(
 ) -> None:
     put(b"one", b"two")
     result = telesto.run("consume", quick, "--exec", "no-such-command-here --x")
-    assert result.returncode == 1
+    assert result.returncode == ExitCode.COMMAND_NOT_RUN
     assert "the command 'no-such-command-here --x' was not found" in result.stderr.decode().splitlines()[-1]
     left = [json.loads(line) for line in telesto.output("get", quick, "-n", "9", "--json").splitlines()]
     assert [(message["body"], message["attempt"]) for message in left] == [("one", 1), ("two", 1)]
