@@ -30,8 +30,8 @@ _OPTIONS: dict[str, Any] = {
             "--retry-for",
             least=0.001,
             variable=RETRY_FOR_VARIABLE,
-            help="Go on trying for this time when the service cannot be reached or refuses for now. "
-            "Default: give up soon without a first connection, after 30 s behind it.",
+            help="Keep trying for this long when the service cannot be reached or is too busy. Default: "
+            "about two seconds for the first connection, then 30 s for each request.",
         ),
     ],
     "try_timeout": Annotated[
@@ -40,7 +40,7 @@ _OPTIONS: dict[str, Any] = {
             "--try-timeout",
             least=0.001,
             variable=TRY_TIMEOUT_VARIABLE,
-            help="Try another connection when one does not answer in this time. Default: 10 s.",
+            help="Try again, on another connection, when there is no answer for this long. Default: 10 s.",
         ),
     ],
 }

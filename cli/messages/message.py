@@ -13,7 +13,7 @@ from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
 
 if TYPE_CHECKING:
-    from telesto.client import MessageRecord
+    from telesto.client import MessageRecord, Queue, TelestoClient
 
 _STATES = {
     "READY": "waits in its queue",
@@ -32,6 +32,9 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 """The name of each state on a terminal."""
+
+GONE = "a client that no longer exists, such as a temporary one"
+"""Stands for the name of such a client."""
 
 PREVIEW_LENGTH_MAX = 60
 
@@ -84,7 +87,7 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
         "queue": record.queue_name,
         "queue id": record.queue_id,
         "put at": _time(record.put_at),
-        "put by": record.sender_name,
+        "put by": record.sender_name or GONE,
         "sender id": record.sender_id,
         "put through": _through(record.put_through, record.put_address),
         "receiver id": "anyone" if record.receiver_id is None else record.receiver_id,
@@ -94,7 +97,7 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
         shown["correlation id"] = record.correlation_id
     if record.client_id is not None and record.handed_over_at is not None:
         shown["handed over at"] = _time(record.handed_over_at)
-        shown["handed over to"] = record.client_name
+        shown["handed over to"] = record.client_name or GONE
         shown["client id"] = record.client_id
         if record.consumer_id is not None:
             shown["consumer id"], shown["lease id"] = record.consumer_id, record.lease_id
@@ -118,7 +121,10 @@ def _as_properties(record: MessageRecord) -> dict[str, output.Cell]:
 
 def cancel(
     message_id: MessageId,
-    queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="The queue where it waits.")],
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", metavar="QUEUE", help="The queue where it waits. Default: it is looked for."),
+    ] = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
 ) -> None:
@@ -126,13 +132,23 @@ def cancel(
     from telesto.cli.common.connection import connected, find_queue
 
     with connected(url, client_name) as client:
-        cancelled = client.queue(find_queue(client, queue)).cancel(message_id)
-    if not cancelled:
+        found = _queue_of(client, message_id) if queue is None else find_queue(client, queue)
+        cancelled = found is not None and found.cancel(message_id)
+    if found is None or not cancelled:
         raise CommandError(
-            f"message {message_id} does not wait in {queue}; telesto message show {message_id} tells",
+            f"message {message_id} does not wait{'' if found is None else f' in {found.name}'}; "
+            f"telesto message show {message_id} tells",
             ExitCode.REFUSED,
         )
-    output.print_line(f"cancelled message {message_id} in {queue}")
+    output.print_line(f"cancelled message {message_id} in {found.name}")
+
+
+def _queue_of(client: TelestoClient, message_id: int) -> Queue | None:
+    """The queue where a message waits; None if it waits in none."""
+    record = client.message_history(message_id).records[-1]
+    if record.state.name not in ("READY", "DELAYED") or record.queue_name is None:
+        return None
+    return client.queue(record.queue_name)
 
 
 def _time(moment: datetime) -> str:

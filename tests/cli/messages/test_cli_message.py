@@ -136,3 +136,25 @@ def test_a_message_that_waits_is_cancelled(telesto: CommandLine, client: Telesto
     assert telesto.objects("message", "show", message_id)[-1]["state"] == "cancelled"
     refusal = telesto.error(ExitCode.REFUSED, "message", "cancel", message_id, "--queue", kept)
     assert f"message {message_id} does not wait in {kept}" in refusal
+
+
+def test_a_message_to_cancel_is_looked_for(telesto: CommandLine, client: TelestoClient, kept: str) -> None:
+    for options in ((), ("--delay", "1h"), ("--partition-key", "a key")):
+        message_id = telesto.output("put", kept, "hello", "--ids", *options).decode().strip()
+        said = telesto.output("message", "cancel", message_id).decode()
+        assert said == f"cancelled message {message_id} in {kept}\n"
+        assert telesto.objects("message", "show", message_id)[-1]["state"] == "cancelled"
+        refusal = telesto.error(ExitCode.REFUSED, "message", "cancel", message_id)
+        assert f"message {message_id} does not wait; telesto message show {message_id} tells" in refusal
+    assert "MESSAGE_NOT_EXISTING" in telesto.error(ExitCode.REFUSED, "message", "cancel", "999999999")
+
+
+def test_a_client_that_is_gone_is_said_to_be(telesto: CommandLine, kept: str) -> None:
+    message_id = telesto.output("put", kept, "hello", "--ids").decode().strip()
+    assert telesto.output("get", kept, "--count", "99").endswith(b"hello\n")
+    lines = telesto.output("message", "show", message_id).decode().splitlines()
+    shown = dict(line.split("\t") for line in lines)
+    assert shown["put by"] == shown["handed over to"]
+    assert shown["put by"] == "a client that no longer exists, such as a temporary one"
+    (record,) = telesto.objects("message", "show", message_id)
+    assert (record["sender_name"], record["client_name"]) == (None, None)
