@@ -1,9 +1,10 @@
-"""Lengths of time on the command line: seconds, or a number with a unit."""
+"""Lengths of time on the command line, which are seconds or a number with a unit, and moments."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import typer
@@ -53,6 +54,16 @@ def _parser(least: float, most: float | None, other: str | None) -> Callable[[An
         return seconds
 
     return duration
+
+
+def moment(value: str) -> datetime:
+    """The parser of an option that takes a moment, in the machine's time zone unless it names one."""
+    try:
+        return datetime.fromisoformat(value.strip()).astimezone()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{value!r} is no moment: such as 2026-12-24T18:00, or 2026-12-24T17:00Z"
+        ) from None
 
 
 def shown(seconds: float) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common.durations import duration_option
+from telesto.cli.common.durations import duration_option, moment
 from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, QueueName, Url
 
 if TYPE_CHECKING:
-    from telesto.client import NewMessage, PutResult, Queue, TelestoClient
+    from telesto.client import PutResult, Queue
 
 Body = Annotated[
     str | None,
@@ -51,6 +53,16 @@ Delay = Annotated[
     float | None,
     duration_option("--delay", help="The message can be read after this time."),
 ]
+At = Annotated[
+    datetime | None,
+    typer.Option(
+        "--at",
+        metavar="MOMENT",
+        parser=moment,
+        help="The message can be read from this moment: 2026-12-24T18:00, in this machine's time zone or in "
+        "another one: 2026-12-24T18:00+01:00, 2026-12-24T17:00Z.",
+    ),
+]
 Expires = Annotated[
     float | None,
     duration_option("--expires", least=0.001, help="The message expires after this time."),
@@ -70,6 +82,11 @@ Headers = Annotated[
     typer.Option(
         "--header", metavar="NAME=VALUE", help="A header of the message; may be given several times."
     ),
+]
+
+Ids = Annotated[
+    bool,
+    typer.Option("--ids", help="Print the id of each message, one a line, and nothing else."),
 ]
 
 
@@ -99,13 +116,19 @@ def put(
     dedup_key: DedupKey = None,
     partition_key: PartitionKey = None,
     delay: Delay = None,
+    at: At = None,
     expires: Expires = None,
     header: Headers = None,
+    ids: Ids = False,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Put a message, or every line of a file, into a queue."""
+    """Put a message, or every line of a file, into a queue.
+
+    With --lines it prints how many messages it put, and with --ids the id of each, in the order of the lines
+    (with --json an object for each, as for a single message).
+    """
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.messages.put_lines import Destination, put_lines
     from telesto.cli.terminal import inputs
@@ -114,8 +137,10 @@ def put(
 
     inputs.check_one_given(body, lines, file)
     headers = headers_of(header)
+    if at is not None and delay is not None:
+        raise usage_error("give either --at or --delay")
     message = NewMessage(
-        b"", priority, receiver, correlation_id, dedup_key, delay, expires, partition_key, headers
+        b"", priority, receiver, correlation_id, dedup_key, delay, expires, partition_key, headers, at
     )
     if lines is not None:
         if dedup_key is not None:
@@ -126,32 +151,29 @@ def put(
             def put_bodies(bodies: list[bytes]) -> list[PutResult]:
                 return found.put_many([replace(message, body=body) for body in bodies])
 
-            put_lines(Destination(found.name, {"queue_id": found.queue_id}, put_bodies), source, as_json)
+            show = partial(_show, found, ids, as_json) if ids else None
+            put_lines(
+                Destination(found.name, {"queue_id": found.queue_id}, put_bodies, show), source, as_json
+            )
         return
     message.body = inputs.read_body(body, file)
     with connected(url, client_name) as client:
-        _put_one(client, find_queue(client, queue), message, as_json)
+        found = find_queue(client, queue)
+        result = found.put_many([message])[0]
+        if result.error is not None:
+            raise result.error
+    _show(found, ids, as_json, result)
 
 
-def _put_one(client: TelestoClient, queue: Queue, message: NewMessage, as_json: bool) -> None:
+def _show(queue: Queue, ids: bool, as_json: bool, result: PutResult) -> None:
     from telesto.cli.terminal import output
 
-    result = client.put_messages(
-        [queue],
-        message.body,
-        priority=message.priority,
-        receiver_id=message.receiver_id,
-        correlation_id=message.correlation_id,
-        dedup_key=message.dedup_key,
-        partition_key=message.partition_key,
-        delay=message.delay,
-        expires=message.expires,
-        headers=message.headers,
-    )[0]
     if as_json:
         output.print_json(
             {"queue_id": queue.queue_id, "message_id": result.message_id, "duplicate": result.duplicate}
         )
+    elif ids:
+        output.print_line(str(result.message_id))
     elif result.duplicate:
         output.print_line(f"{queue.name} already has this message, as message {result.message_id}")
     else:

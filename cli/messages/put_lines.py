@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from telesto.cli.common.service_errors import describe, explain
 from telesto.cli.terminal import output
@@ -18,13 +19,20 @@ GROUP_BYTES_MAX = 16 << 20
 """Lines are read and put in groups; the client sends a group as several requests at once."""
 
 
+ResultT = TypeVar("ResultT", PutResult, TopicPutResult)
+
+
 @dataclass(frozen=True)
-class Destination:
-    """A queue or a topic: its name, its identity in JSON, and a function that puts bodies there."""
+class Destination(Generic[ResultT]):
+    """A queue or a topic: its name, its identity in JSON, and a function that puts bodies there.
+
+    `show` prints what became of each message; None for figures of all.
+    """
 
     name: str
     fields: Mapping[str, object]
-    put: Callable[[list[bytes]], Sequence[PutResult | TopicPutResult]]
+    put: Callable[[list[bytes]], Sequence[ResultT]]
+    show: Callable[[ResultT], None] | None = None
 
 
 @dataclass
@@ -35,8 +43,8 @@ class Totals:
     size_bytes: int = 0
 
 
-def put_lines(destination: Destination, source: LineSource, as_json: bool) -> None:
-    """Put every line of `source`; print the figures.
+def put_lines(destination: Destination[ResultT], source: LineSource, as_json: bool) -> None:
+    """Put every line of `source` and print the figures, or show each message if the destination does.
 
     Stops at the first line that is refused, with a CommandError that names it.
     """
@@ -46,10 +54,13 @@ def put_lines(destination: Destination, source: LineSource, as_json: bool) -> No
         for group in _groups(source.lines()):
             _put_group(destination, group, totals, progress)
     seconds = time.monotonic() - started
-    _report(destination, totals, seconds, as_json)
+    if destination.show is None:
+        _report(destination, totals, seconds, as_json)
 
 
-def _put_group(destination: Destination, bodies: list[bytes], totals: Totals, progress: Progress) -> None:
+def _put_group(
+    destination: Destination[ResultT], bodies: list[bytes], totals: Totals, progress: Progress
+) -> None:
     try:
         results = destination.put(bodies)
     except TelestoError as error:
@@ -58,12 +69,16 @@ def _put_group(destination: Destination, bodies: list[bytes], totals: Totals, pr
         if result.error is not None:
             later = sum(other.error is None for other in results[index:])
             raise _not_taken(destination, totals.messages, result.error, later) from result.error
+        if destination.show is not None:
+            destination.show(result)
         totals.messages += 1
         totals.size_bytes += len(body)
         progress.advance(len(body) + 1)
 
 
-def _not_taken(destination: Destination, before: int, error: TelestoError, later: int) -> CommandError:
+def _not_taken(
+    destination: Destination[ResultT], before: int, error: TelestoError, later: int
+) -> CommandError:
     """The error for the line after the first `before`; `later` lines after it were put nevertheless."""
     also = f" and {later} after it" if later else ""
     return CommandError(
@@ -86,7 +101,7 @@ def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield group
 
 
-def _report(destination: Destination, totals: Totals, seconds: float, as_json: bool) -> None:
+def _report(destination: Destination[ResultT], totals: Totals, seconds: float, as_json: bool) -> None:
     rate = totals.messages / seconds if seconds > 0 else 0.0
     if as_json:
         output.print_json(

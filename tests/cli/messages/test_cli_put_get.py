@@ -1,6 +1,9 @@
+import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -62,6 +65,59 @@ def test_many_lines_keep_their_order(telesto: CommandLine, queue: str, tmp_path:
     figures = telesto.objects("put", queue, "--lines", "lines")[0]
     assert (figures["messages"], figures["bytes"]) == (10_000, len(text) - 10_000)
     assert telesto.output("get", queue, "--count", "20000") == text
+
+
+def test_the_id_of_each_line_is_printed(telesto: CommandLine, queue: str) -> None:
+    text = b"one\ntwo\nthree\n"
+    ids = telesto.output("put", queue, "--lines", "-", "--ids", stdin=text).decode().split()
+    taken = telesto.output("get", queue, "--count", "3", "--json").splitlines()
+    assert [str(json.loads(line)["message_id"]) for line in taken] == ids
+    printed = telesto.output("put", queue, "--lines", "-", "--ids", "--json", stdin=text).splitlines()
+    objects = [json.loads(line) for line in printed]
+    taken = telesto.output("get", queue, "--count", "3", "--json").splitlines()
+    assert [json.loads(line)["message_id"] for line in taken] == [each["message_id"] for each in objects]
+    (single,) = telesto.objects("put", queue, "one")
+    assert [set(each) for each in objects] == [set(single)] * 3
+    assert telesto.output("put", queue, "two", "--ids").decode() == f"{int(str(single['message_id'])) + 1}\n"
+
+
+def test_lines_that_were_put_before_one_that_is_refused_have_their_ids(telesto: CommandLine) -> None:
+    telesto.output("queue", "create", "fills with ids", "--max-messages", "2")
+    result = telesto.run("put", "fills with ids", "--lines", "-", "--ids", stdin=b"1\n2\n3\n4\n")
+    assert result.returncode == 1
+    assert b"line 3 was not put" in result.stderr
+    taken = telesto.output("get", "fills with ids", "--count", "2", "--json").splitlines()
+    assert [str(json.loads(line)["message_id"]) for line in taken] == result.stdout.decode().split()
+
+
+def test_a_message_can_be_put_for_a_moment(telesto: CommandLine, queue: str) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    telesto.environment["TZ"] = "Asia/Kathmandu"
+    local = later.astimezone(ZoneInfo("Asia/Kathmandu"))
+    moments = [later.isoformat(), f"{later:%Y-%m-%dT%H:%M:%S.%f}Z", f"{local:%Y-%m-%d %H:%M:%S.%f}"]
+    for moment in moments:
+        message_id = telesto.output("put", queue, "x", "--at", moment, "--ids").decode().strip()
+        due = datetime.fromisoformat(str(telesto.objects("message", "show", message_id)[-1]["due_at"]))
+        assert abs(due - later) < timedelta(seconds=60), moment
+    lines = ["put", queue, "--lines", "-", "--ids", "--at", moments[0]]
+    message_id = telesto.output(*lines, stdin=b"x").decode().strip()
+    assert telesto.objects("message", "show", message_id)[-1]["state"] == "delayed"
+    telesto.output("put", queue, "at once", "--at", "2020-01-01")
+    assert telesto.output("get", queue, "--count", "9") == b"at once\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--at", "tomorrow"), "'tomorrow' is no moment: such as 2026-12-24T18:00"),
+        (("--at", "2026-13-01"), "is no moment"),
+        (("--at", "2026-12-24T18:00Z", "--delay", "5m"), "give either --at or --delay"),
+    ],
+)
+def test_a_wrong_moment_is_told(
+    telesto: CommandLine, queue: str, options: tuple[str, ...], said: str
+) -> None:
+    assert said in telesto.error(2, "put", queue, "x", *options)
 
 
 def test_queue_that_fills_up_stops_the_lines(telesto: CommandLine) -> None:
