@@ -422,23 +422,21 @@ def new_message(
         check_id("receiver_id", receiver_id)
     if correlation_id is not None:
         check_correlation_id(correlation_id)
+    message = packets.NewMessage(priority, receiver_id or 0, body, correlation_id)
+    # Most messages have none of these, and an argument that is None costs as much as another one.
     if dedup_key is not None:
-        check_key("dedup_key", dedup_key)
+        message.dedup_key = check_key("dedup_key", dedup_key)
     if partition_key is not None:
-        check_key("partition_key", partition_key)
+        message.partition_key = check_key("partition_key", partition_key)
         if receiver_id is not None:
             raise InvalidParameterError("a message has a receiver_id or a partition_key, not both")
-    return packets.NewMessage(
-        priority,
-        receiver_id or 0,
-        body,
-        correlation_id,
-        dedup_key=dedup_key,
-        partition_key=partition_key,
-        delay_ms=None if delay is None else check_delay_ms("delay", delay),
-        expires_ms=None if expires is None else check_life_ms("expires", expires),
-        headers=None if headers is None and content_type is None else check_headers(headers, content_type),
-    )
+    if delay is not None:
+        message.delay_ms = check_delay_ms("delay", delay)
+    if expires is not None:
+        message.expires_ms = check_life_ms("expires", expires)
+    if headers is not None or content_type is not None:
+        message.headers = check_headers(headers, content_type)
+    return message
 
 
 def check_headers(headers: object, content_type: str | None = None) -> list[packets.Header] | None:

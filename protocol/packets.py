@@ -1391,15 +1391,16 @@ def _write_queued_messages(queued_messages: list[QueuedMessage]) -> tuple[list[b
                     ),
                 )
             )
+        tagged_part = b"".join(tagged)
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        size += body_size + len(context_part) + len(tagged_part)
         parts += (
             _PACK_I64_U8_I64_U32(queued_message.queue_id, message.priority, message.receiver_id, body_size),
             body,
             context_part,
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -1550,10 +1551,11 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        tagged_part = b"".join(tagged)
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        size += body_size + len(context_part) + len(tagged_part)
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -1568,7 +1570,7 @@ def _write_messages(messages: list[Message]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -1820,10 +1822,11 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        tagged_part = b"".join(tagged)
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        size += body_size + len(context_part) + len(tagged_part)
         parts += (
             _PACK_U64X2_I64X4_U8_I64_U16_U8_U32(
                 hand_over.session,
@@ -1840,7 +1843,7 @@ def _write_hand_overs(hand_overs: list[HandOver]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -1939,8 +1942,9 @@ def _write_new_topic_messages(new_topic_messages: list[NewTopicMessage]) -> tupl
                     ),
                 )
             )
-        size += body_size + sum(map(len, tagged))
-        parts += (_PACK_U32(body_size), body, _PACK_U8(len(tagged)), *tagged)
+        tagged_part = b"".join(tagged)
+        size += body_size + len(tagged_part)
+        parts += (_PACK_U32(body_size), body, _PACK_U8(len(tagged)), tagged_part)
     return parts, size
 
 
@@ -2045,7 +2049,8 @@ def _write_topic_messages(topic_messages: list[TopicMessage]) -> tuple[list[byte
                     ),
                 )
             )
-        size += body_size + sum(map(len, tagged))
+        tagged_part = b"".join(tagged)
+        size += body_size + len(tagged_part)
         parts += (
             _PACK_I64X4_U32(
                 topic_message.subscription_id,
@@ -2056,7 +2061,7 @@ def _write_topic_messages(topic_messages: list[TopicMessage]) -> tuple[list[byte
             ),
             body,
             _PACK_U8(len(tagged)),
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -2179,7 +2184,8 @@ def _write_subscription_figuress(subscription_figuress: list[SubscriptionFigures
         drop = subscription_figures.drop
         if drop is not None:
             tagged.append(write_tagged(3, _PACK_U8(1 if drop else 0)))
-        size += topic_size + sum(map(len, tagged))
+        tagged_part = b"".join(tagged)
+        size += topic_size + len(tagged_part)
         parts += (
             _PACK_I64_U16(subscription_figures.subscription_id, topic_size),
             topic,
@@ -2189,7 +2195,7 @@ def _write_subscription_figuress(subscription_figuress: list[SubscriptionFigures
                 _SUBSCRIPTION_STATE_BY_VALUE[subscription_figures.state],
                 len(tagged),
             ),
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -2353,12 +2359,13 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
                     ),
                 )
             )
+        tagged_part = b"".join(tagged)
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
         reason_ = dead_letter.reason.encode()
         reason__size = len(reason_)
-        size += body_size + len(context_part) + sum(map(len, tagged)) + reason__size
+        size += body_size + len(context_part) + len(tagged_part) + reason__size
         parts += (
             _PACK_I64X4_U8_I64_U16_U8_U32(
                 message.message_id,
@@ -2373,7 +2380,7 @@ def _write_dead_letters(dead_letters: list[DeadLetter]) -> tuple[list[bytes], in
             ),
             body,
             context_part,
-            *tagged,
+            tagged_part,
             _PACK_U16(reason__size),
             reason_,
             _PACK_I64X2_U8(dead_letter.died_at, dead_letter.client_id, 0),
@@ -2551,10 +2558,11 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
                     ),
                 )
             )
+        tagged_part = b"".join(tagged)
         context_part = (
             _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
         )
-        size += body_size + len(context_part) + sum(map(len, tagged))
+        size += body_size + len(context_part) + len(tagged_part)
         parts += (
             _PACK_I64X5_U8_I64_U16_U8_U32(
                 delivery.lease_id,
@@ -2570,7 +2578,7 @@ def _write_deliverys(deliverys: list[Delivery]) -> tuple[list[bytes], int]:
             ),
             body,
             context_part,
-            *tagged,
+            tagged_part,
         )
     return parts, size
 
@@ -3210,6 +3218,7 @@ class IdentifyClientResponse(Packet):
                         ),
                     )
                 )
+            tagged_part = b"".join(tagged)
             return b"".join(
                 (
                     _PACK_U32_U16_U32_I64_U16(
@@ -3218,7 +3227,7 @@ class IdentifyClientResponse(Packet):
                         + incarnation_size
                         + operations_size
                         + hand_overs_size
-                        + sum(map(len, tagged)),
+                        + len(tagged_part),
                         0x14,
                         packet_id,
                         self.client_id,
@@ -3232,7 +3241,7 @@ class IdentifyClientResponse(Packet):
                     _PACK_U32(hand_overs_count),
                     *hand_overs_parts,
                     _PACK_U8X2(1 if self.more else 0, len(tagged)),
-                    *tagged,
+                    tagged_part,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -3418,10 +3427,11 @@ class ListUnconfirmedResponse(Packet):
                         ),
                     )
                 )
+            tagged_part = b"".join(tagged)
             return b"".join(
                 (
                     _PACK_U32_U16_U32X2(
-                        16 + operations_size + hand_overs_size + sum(map(len, tagged)),
+                        16 + operations_size + hand_overs_size + len(tagged_part),
                         0x1A,
                         packet_id,
                         operations_count,
@@ -3430,7 +3440,7 @@ class ListUnconfirmedResponse(Packet):
                     _PACK_U32(hand_overs_count),
                     *hand_overs_parts,
                     _PACK_U8X2(1 if self.more else 0, len(tagged)),
-                    *tagged,
+                    tagged_part,
                 )
             )
         except ENCODE_ERRORS as failure:
@@ -3852,6 +3862,7 @@ class PutMessage(Packet):
                         ),
                     )
                 )
+            tagged_part = b"".join(tagged)
             context_part = (
                 _PACK_U8X2(0, len(tagged)) if context is None else _PACK_U8_I64_U8(1, context, len(tagged))
             )
@@ -3864,7 +3875,7 @@ class PutMessage(Packet):
                         + 8 * confirmed_count
                         + body_size
                         + len(context_part)
-                        + sum(map(len, tagged))
+                        + len(tagged_part)
                         + 8 * queue_ids_count,
                         0x31,
                         packet_id,
@@ -3875,7 +3886,7 @@ class PutMessage(Packet):
                     _PACK_U8_I64_U32(message.priority, message.receiver_id, body_size),
                     body,
                     context_part,
-                    *tagged,
+                    tagged_part,
                     _PACK_U32(queue_ids_count),
                     _PACK_I64S[queue_ids_count](*queue_ids),
                     b"\x00",
@@ -5263,10 +5274,11 @@ class Nack(Packet):
                         ),
                     )
                 )
+            tagged_part = b"".join(tagged)
             return b"".join(
                 (
                     _PACK_U32_U16_U32_U64_U32(
-                        24 + 8 * confirmed_count + leases_size + sum(map(len, tagged)),
+                        24 + 8 * confirmed_count + leases_size + len(tagged_part),
                         0x59,
                         packet_id,
                         self.number,
@@ -5276,7 +5288,7 @@ class Nack(Packet):
                     _PACK_U32(leases_count),
                     *leases_parts,
                     _PACK_U8X2(1 if self.failed else 0, len(tagged)),
-                    *tagged,
+                    tagged_part,
                 )
             )
         except ENCODE_ERRORS as failure:

@@ -148,15 +148,14 @@ class AsyncLeasedMessage:
         if self._answered:
             return
         session = self._driver.session
-        if isinstance(error, MessageRejectedError):
+        if error is None:
+            self._answered = True
+            act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
+            self._driver.tell(act, self._state, self.lease)
+        elif isinstance(error, MessageRejectedError):
             self._give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
-            return
-        if error is not None:
+        else:
             self._give_back(failed=self._driver.is_failure(error))
-            return
-        self._answered = True
-        act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
-        self._driver.tell(act, self._state, self.lease)
 
 
 class AsyncConsumer:

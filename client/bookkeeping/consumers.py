@@ -16,7 +16,7 @@ from telesto.client.bookkeeping.consumer_calls import (
 )
 from telesto.client.bookkeeping.consumer_credit import PACE_S, CreditControl
 from telesto.client.bookkeeping.consumer_state import CREDIT_LEAST, SURE, ConsumerState, elapsed
-from telesto.client.calls.queue_calls import DONE, delivered
+from telesto.client.calls.queue_calls import DONE, message_of
 from telesto.client.connection.link import InternalRequest
 from telesto.client.models import LeaseId, Message
 from telesto.client.options import ClientOptions
@@ -217,9 +217,9 @@ class Consumers:
         if state is None or state.closed:
             return
         messages = [
-            delivered(
+            message_of(
                 delivery.message,
-                LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id),
+                lease=LeaseId(packet.consumer_id, delivery.lease_id, delivery.message.message_id),
             )
             for delivery in packet.deliveries
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from telesto.client.calls.queue_calls import Call, TakingCall, handed_over
+from telesto.client.calls.queue_calls import Call, TakingCall, message_of
 from telesto.client.calls.state import OperationId
 from telesto.client.errors import ProtocolViolationError
 from telesto.client.models import HandOverId, Message
@@ -84,13 +84,14 @@ class Takeover:
 
     def _add_hand_over(self, session: int, number: int, message: packets.Message) -> None:
         operation = OperationId(session, number)
-        self._after_hand_over = max(self._after_hand_over, HandOverId(session, number, message.message_id))
+        hand_over = HandOverId(session, number, message.message_id)
+        self._after_hand_over = max(self._after_hand_over, hand_over)
         if operation not in self._wanted:
             if self._free <= 0:
-                self.surplus.append(HandOverId(session, number, message.message_id))
+                self.surplus.append(hand_over)
                 return
             self._free -= 1
-        self.hand_overs.setdefault(operation, []).append(handed_over(message, session, number))
+        self.hand_overs.setdefault(operation, []).append(message_of(message, hand_over))
 
 
 def _answer_in_part(call: TakingCall[Any], messages: list[Message], too_large: list[HandOverId]) -> None:

@@ -350,7 +350,7 @@ class TakingCall(Call[ResultT]):
     def answered(self, messages: list[packets.Message]) -> list[Message]:
         """Returns the answer's messages as the application sees them."""
         session, number = self.session, self.number
-        return [handed_over(message, session, number) for message in messages]
+        return [message_of(message, HandOverId(session, number, message.message_id)) for message in messages]
 
 
 class ReadCall(TakingCall[list[Message]], request=packets.ReadMessage):
@@ -429,11 +429,14 @@ class ReadResponseCall(TakingCall[list[Message]], request=packets.ReadResponse):
         )
 
 
-def handed_over(message: packets.Message, session: int, number: int) -> Message:
-    """Returns a message of a read as the application sees it."""
-    message_id = message.message_id
+def message_of(
+    message: packets.Message, hand_over: HandOverId | None = None, lease: LeaseId | None = None
+) -> Message:
+    """Returns a message as the application sees it: of a read, under a lease, or only looked at."""
+    headers = message.headers
+    # Each message comes through here, and arguments by name cost more than by place.
     return Message(
-        message_id,
+        message.message_id,
         message.queue_id,
         message.sender_id,
         message.receiver_id or None,
@@ -443,11 +446,12 @@ def handed_over(message: packets.Message, session: int, number: int) -> Message:
         message.attempt,
         message.redelivered,
         message.body,
-        HandOverId(session, number, message_id),
-        partition_key=message.partition_key,
-        origin=None if message.origin is None else _origin(message.origin),
-        expires_in=None if message.expires_ms is None else message.expires_ms / 1000,
-        headers={} if message.headers is None else headers_of(message.headers),
+        hand_over,
+        lease,
+        message.partition_key,
+        None if message.origin is None else _origin(message.origin),
+        None if message.expires_ms is None else message.expires_ms / 1000,
+        {} if headers is None else headers_of(headers),
     )
 
 
@@ -458,14 +462,6 @@ def headers_of(headers: Iterable[packets.Header]) -> dict[str, str]:
 
 def _origin(origin: packets.Origin) -> Origin:
     return Origin(origin.queue_id, origin.message_id, origin.reason, origin.attempt, utc(origin.died_at))
-
-
-def delivered(message: packets.Message, lease: LeaseId) -> Message:
-    """Returns a message that was pushed to a consumer as the application sees it."""
-    pushed = handed_over(message, 0, 0)
-    pushed.hand_over = None
-    pushed.lease = lease
-    return pushed
 
 
 class CreateQueueCall(Call[packets.Queue], request=packets.CreateQueue):
@@ -670,15 +666,8 @@ class BrowseCall(Call[tuple[list[Message], bool]], request=packets.GetMessages):
 
     def result(self) -> tuple[list[Message], bool]:
         """Returns the page and whether there is more."""
-        messages = [browsed(message) for message in self.response.messages]
+        messages = [message_of(message) for message in self.response.messages]
         return messages, bool(messages) and self.response.more
-
-
-def browsed(message: packets.Message) -> Message:
-    """Returns a message of a listing as the application sees it."""
-    shown = handed_over(message, 0, 0)
-    shown.hand_over = None
-    return shown
 
 
 class StatisticsCall(Call[QueueStatistics], request=packets.GetQueueStatistics):
@@ -727,7 +716,9 @@ class DeadLettersCall(Call[tuple[list[DeadLetter], bool]], request=packets.ListD
     def result(self) -> tuple[list[DeadLetter], bool]:
         """Returns the page and whether there is more."""
         letters = [
-            DeadLetter(browsed(letter.message), letter.reason, utc(letter.died_at), letter.client_id or None)
+            DeadLetter(
+                message_of(letter.message), letter.reason, utc(letter.died_at), letter.client_id or None
+            )
             for letter in self.response.letters
         ]
         return letters, bool(letters) and self.response.more

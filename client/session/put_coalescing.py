@@ -133,8 +133,8 @@ def join(
     """
     if type(first) is not PutCall:
         return first
-    size = _size(first)
-    if first.alone or size > limits.size or content_bytes(first.message) > limits.body:
+    content, size = _sizes(first)
+    if first.alone or size > limits.size or content > limits.body:
         return first
     parts = [first]
     while line and len(parts) < limits.messages:
@@ -144,19 +144,22 @@ def join(
             continue
         if type(call) is not PutCall or call.queue_id != first.queue_id or call.alone:
             break
-        size += _size(call)
-        if size > limits.size or content_bytes(call.message) > limits.body:
+        content, more = _sizes(call)
+        size += more
+        if size > limits.size or content > limits.body:
             break
         parts.append(call)
         line.popleft()
     return first if len(parts) == 1 else JointPut(parts, on_done)
 
 
-def _size(call: PutCall) -> int:
+def _sizes(call: PutCall) -> tuple[int, int]:
+    """Returns the bytes of a put's content, and of its message in a request, at most."""
     message = call.message
-    size = content_bytes(message) + _OVERHEAD_BYTES
+    content = content_bytes(message)
+    size = content + _OVERHEAD_BYTES
     if message.dedup_key is not None:
         size += _KEY_BYTES
     if message.partition_key is not None:
         size += _KEY_BYTES
-    return size
+    return content, size

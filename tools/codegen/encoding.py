@@ -139,7 +139,9 @@ class EncodeWriter:
         for field in struct.tagged:
             self._tagged(field, tagged, source, owner)
         self.run.append(_Atom("B", [f"len({tagged})"]))
-        self._part(f"*{tagged}", f"sum(map(len, {tagged}))")
+        part = self.names.take(f"{tagged}_part")
+        self.line(f'{part} = b"".join({tagged})')
+        self._part(part, f"len({part})")
 
     def _tagged(self, field: Field, tagged: str, source: str, owner: str) -> None:
         variable = self._local(field.name, f"{source}.{field.name}", owner)
