@@ -122,6 +122,16 @@ class QueueSettingsDifferError(TelestoError):
     error_class = ErrorClass.REJECTED
 
 
+class NameInUseError(TelestoError):
+    """Another client, in this process or another one of this machine and user, is this client now.
+
+    Nothing was sent. Give each process a name of its own, or ask by ``existing="take_over"`` for the end of
+    that one's session.
+    """
+
+    error_class = ErrorClass.RETRYABLE
+
+
 class StateError(TelestoError):
     """A client's durable state (``state_dir``) cannot be used; nothing was sent."""
 

@@ -15,14 +15,22 @@ from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
 DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
 
-#: What a client and ``subscribe`` do with what there is already: refuse, or use it.
+#: What ``subscribe`` does with a subscription that there is already: refuse, or use it.
 Existing = Literal["error", "use"]
+#: What a client does with a client of its name: refuse; use it, unless another process of this machine is it
+#: now; or use it and end the session of whoever is it now.
+ExistingClient = Literal["error", "use", "take_over"]
 
 
-def check_existing(existing: object) -> None:
+def check_existing(existing: object, choices: object = Existing) -> None:
     """Checks what is to be done with what there is already. Raises InvalidParameterError."""
-    if existing not in get_args(Existing):
-        raise InvalidParameterError(f'existing must be "error" or "use", not {existing!a}')
+    if existing not in get_args(choices):
+        raise InvalidParameterError(f"existing must be {_alternatives(choices)}, not {existing!a}")
+
+
+def _alternatives(choices: object) -> str:
+    *most, last = (f'"{choice}"' for choice in get_args(choices))
+    return f"{', '.join(most)} or {last}"
 
 
 _SCHEME = "telesto"
@@ -47,7 +55,7 @@ class ServiceUrl:
     name: str | None = None
     client_id: int | None = None
     mode: ClientMode | None = None
-    existing: Existing | None = None
+    existing: ExistingClient | None = None
     state_dir: str | None = None
 
 
@@ -170,12 +178,14 @@ def _mode(text: str | None) -> ClientMode | None:
         raise AddressError(f"the URL's mode must be full or read_only, not {text!r}") from None
 
 
-def _existing(text: str | None) -> Existing | None:
+def _existing(text: str | None) -> ExistingClient | None:
     if text is None:
         return None
-    if text not in get_args(Existing):
-        raise AddressError(f"the URL's existing must be error or use, not {text!r}")
-    return cast(Existing, text)
+    try:
+        check_existing(text, ExistingClient)
+    except InvalidParameterError as error:
+        raise AddressError(f"the URL's {error.details}") from None
+    return cast(ExistingClient, text)
 
 
 def _state_dir(text: str | None) -> str | None:

@@ -256,6 +256,11 @@ def fetch_batch(
     )
 
 
+def get_incarnation() -> Statement:
+    """The identity of this database: sessions and numbers mean something within one only."""
+    return (_TEXTS["get_incarnation"],)
+
+
 def get_message_history(
     *,
     wanted_id: int | None,
@@ -958,6 +963,7 @@ _TEXTS = {
         delete_queue_numbered,
         delete_topic_numbered,
         fetch_batch,
+        get_incarnation,
         get_message_history,
         get_queue_id,
         get_queue_name,
@@ -1017,6 +1023,7 @@ _TEXTS = {
 READING = frozenset(
     {
         _TEXTS["browse_messages"],
+        _TEXTS["get_incarnation"],
         _TEXTS["get_message_history"],
         _TEXTS["get_queue_id"],
         _TEXTS["get_queue_name"],

@@ -2834,6 +2834,8 @@ class HelloResponse(RarePacket):
         max_body: The largest body of a message, in bytes. Tag 1; may be left out.
         max_put_elements: How many messages, or queues, one put may have. Tag 2; may be left out.
         max_references: How many items any other list of a request may have. Tag 3; may be left out.
+        incarnation: Identifies the database, before the client is identified: by it and a client's name,
+            processes on one machine can tell that they would be one client. Tag 4; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x08
@@ -2852,6 +2854,7 @@ class HelloResponse(RarePacket):
         "max_body",
         "max_put_elements",
         "max_references",
+        "incarnation",
     )
 
     def __init__(
@@ -2870,6 +2873,7 @@ class HelloResponse(RarePacket):
         max_body: int | None = None,
         max_put_elements: int | None = None,
         max_references: int | None = None,
+        incarnation: str | None = None,
     ) -> None:
         self.major = major
         self.minor = minor
@@ -2884,6 +2888,7 @@ class HelloResponse(RarePacket):
         self.max_body = max_body
         self.max_put_elements = max_put_elements
         self.max_references = max_references
+        self.incarnation = incarnation
 
 
 class Alive(Packet):
@@ -6319,7 +6324,12 @@ LAYOUTS = Layouts(
                 "addresses": "list<string>",
                 "capabilities": "list<string>",
             },
-            {1: ("max_body", "u32"), 2: ("max_put_elements", "u32"), 3: ("max_references", "u32")},
+            {
+                1: ("max_body", "u32"),
+                2: ("max_put_elements", "u32"),
+                3: ("max_references", "u32"),
+                4: ("incarnation", "string"),
+            },
             True,
         ),
         "Alive": Layout(Alive, {}, {}, True),

@@ -19,6 +19,7 @@ import psycopg
 from telesto.db import schema
 from telesto.db.embedded.errors import DataDirectoryVersionError, StartFailedError
 from telesto.db.embedded.server import EmbeddedServer
+from telesto.db.restored import renew_incarnation
 from telesto.middleware.common.logs import configure
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.server import MiddlewareServer
@@ -50,6 +51,7 @@ class FreshService:
         statement = f"CREATE DATABASE {self._database} TEMPLATE {template} STRATEGY wal_log"
         await asyncio.to_thread(_execute, self._server_url, statement)
         database_url = urlsplit(self._server_url)._replace(path=f"/{self._database}").geturl()
+        await asyncio.to_thread(renew_incarnation, database_url)
         settings = ServerSettings.load(None, host="127.0.0.1", port=0, database_url=database_url)
         middleware = MiddlewareServer(settings)
         await middleware.start()

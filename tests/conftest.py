@@ -136,6 +136,8 @@ def template_database(
 def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
     """Give the URL of a fresh database with the schema, dropped after the test."""
     with _database(postgres_url, f"TEMPLATE {template_database} STRATEGY wal_log") as url:
+        # Else tests that run at the same time would have one service, and their clients one name.
+        _execute(url, "UPDATE telesto.installation SET incarnation = gen_random_uuid()")
         yield url
 
 

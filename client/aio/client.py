@@ -15,7 +15,7 @@ from telesto.client.io.shared import StateDir
 from telesto.client.models import ClientRecord, Duration
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery
-from telesto.client.url import Existing, parse_url
+from telesto.client.url import ExistingClient, parse_url
 from telesto.protocol.packets import ClientMode
 
 
@@ -38,7 +38,7 @@ class AsyncTelestoClient(AsyncRequests):
         name: str | None = None,
         client_id: int | None = None,
         mode: ClientMode | None = None,
-        existing: Existing | None = None,
+        existing: ExistingClient | None = None,
         state_dir: StateDir | None = None,
         delivery: Delivery = "once",
         options: ClientOptions | None = None,
@@ -55,8 +55,10 @@ class AsyncTelestoClient(AsyncRequests):
                 ``close``, or by the service some minutes after its process died, with its subscriptions.
             client_id: instead of a name: the id of a client that exists.
             mode: what the client may do; by default FULL for a new client and anything for an existing one.
-            existing: "use" (default) or "error" when a client of this name exists already. If it is used,
-                another process that is connected as this client gets SessionFencedError.
+            existing: what to do when a client of this name exists already: "use" it (default), unless another
+                process of this machine is connected as it: then the first call raises NameInUseError;
+                "take_over": use it in any case; or "error". Another process that is connected as this client,
+                also from another machine, gets SessionFencedError when the client is used.
             state_dir: a directory in which the client keeps what it must not forget, so that the next process
                 with the same directory goes on where this one ended, however it ended. One at a time has it;
                 the first call makes it if there is none, and ``close`` lets go of it. It needs a name.
@@ -94,7 +96,8 @@ class AsyncTelestoClient(AsyncRequests):
         The first call connects by itself. After SessionFencedError this takes the client back.
 
         Raises NotConnectedError when no middleware can be reached in ``call_timeout``,
-        ClientNameNotUniqueError (only with ``existing="error"``), ClientNotExistingError for an unknown
+        NameInUseError when another process of this machine is this client now, ClientNameNotUniqueError (only
+        with ``existing="error"``), ClientNotExistingError for an unknown
         ``client_id``, ClientModePermissionError when the existing client has another mode. With a state_dir,
         also StateInUseError, StateDamagedError, StateMismatchError and StateWriteError.
         """

@@ -12,7 +12,7 @@ from telesto.client import arguments
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls.state import StoredClient
 from telesto.client.errors import StateMismatchError
-from telesto.client.url import Existing
+from telesto.client.url import ExistingClient
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.packets import ClientMode
 
@@ -38,12 +38,17 @@ class WantedClient:
     name: str | None = None
     client_id: int | None = None
     mode: ClientMode | None = None
-    existing: Existing = "use"
+    existing: ExistingClient = "use"
 
     @property
     def temporary(self) -> bool:
         """Tells whether it is a client that lasts as long as it is connected."""
         return self.name is None and self.client_id is None
+
+    @property
+    def shared(self) -> bool:
+        """Tells whether other processes may have the same name by mistake."""
+        return self.name is None or not ("{pid}" in self.name or "{random}" in self.name)
 
 
 def check_client_name(name: object) -> None:
@@ -84,6 +89,7 @@ class Identity:
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
         temporary: it lasts as long as it is connected, and may be made anew under its name.
+        locked: one process of this machine at a time may be it.
         token: stands for this process; the same in each try, so that a repeated one gives the same client.
         attempts: how often it asked to be the client: one that comes late must not undo a later one.
         held: this session has been the client. From then on it resumes only if no other process was the
@@ -95,8 +101,9 @@ class Identity:
     client_id: int | None
     name: str | None
     mode: ClientMode | None
-    existing: Existing
+    existing: ExistingClient
     temporary: bool = False
+    locked: bool = False
     token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
     attempts: int = 0
     held: bool = False
@@ -113,7 +120,8 @@ class Identity:
             self.client_id = None
         self.token = secrets.token_bytes(TOKEN_BYTES)
         self.attempts = 0
-        self.existing = "use"
+        if self.existing == "error":
+            self.existing = "use"
         self.held = self.from_state = False
 
 
@@ -141,9 +149,11 @@ def choose_identity(wanted: WantedClient, before: Identity | None, stored: Store
             return temporary_identity(wanted.mode)
     elif wanted.temporary:
         client_id = None if stored.name else stored.client_id
-        return _with_state(Identity(client_id, stored.name or None, wanted.mode, "use"), stored)
+        existing: ExistingClient = "use" if wanted.existing == "error" else wanted.existing
+        identity = Identity(client_id, stored.name or None, wanted.mode, existing, locked=True)
+        return _with_state(identity, stored)
     name = None if wanted.name is None else _expanded(wanted.name)
-    identity = Identity(wanted.client_id, name, wanted.mode, wanted.existing)
+    identity = Identity(wanted.client_id, name, wanted.mode, wanted.existing, locked=wanted.shared)
     return identity if stored is None else _with_state(identity, stored)
 
 

@@ -117,8 +117,8 @@ def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
     outcome = "; the request may have been done" if call is not None and in_doubt(call) else ""
     error = SessionFencedError(
         f"another process has connected as this client ({cause.details}); a client is for one process at a "
-        f"time: give each a name of its own, such as worker-{{host}}-{{pid}}, or connect() again to take it "
-        f"back{outcome}",
+        "time: give each a name of its own, such as worker-{host}-{pid}, or connect() again to take it back, "
+        f'on the same machine with existing="take_over"{outcome}',
         method=call.method if call else None,
         queue_id=call.queue_id if call else None,
         address=cause.address,

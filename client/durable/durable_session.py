@@ -39,6 +39,7 @@ from telesto.client.calls.queue_calls import (
 from telesto.client.calls.state import Scope, StateChanges, StoredClient, StoredState
 from telesto.client.calls.topic_calls import GetCall
 from telesto.client.connection.link import InternalRequest, Link
+from telesto.client.connection.name_lock import NameLock
 from telesto.client.durable.outcomes import outcome_of, recovered_puts
 from telesto.client.durable.stored_puts import call_of
 from telesto.client.models import HandOverId, Message, RecoveredPut
@@ -68,6 +69,8 @@ class DurableSession(Session):
         options: ClientOptions,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
+        *,
+        name_lock: NameLock | None = None,
     ) -> None:
         self._wal: WriteAheadLog = WriteAheadLog(options, clock)
         self._watchers: list[SettledCall] = []
@@ -75,7 +78,7 @@ class DurableSession(Session):
         self._with_caller: set[int] = set()
         #: The records to which what the state owes has been added.
         self._entered: ReceivedMessages | None = None
-        super().__init__(addresses, options, "once", clock, chance)
+        super().__init__(addresses, options, "once", clock, chance, name_lock=name_lock)
 
     def load(self, stored: StoredState) -> None:
         """Goes on from a state."""

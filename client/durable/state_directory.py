@@ -5,12 +5,12 @@ The lock is the kernel's, so it ends with the process however that ends.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from pathlib import Path
 
 from telesto.client.calls.state import StateChanges, StoredState
+from telesto.client.connection.name_lock import HeldError, lock_file
 from telesto.client.durable.state_log import StateLog
 from telesto.client.durable.stored_puts import call_of
 from telesto.client.errors import StateInUseError, StateWriteError
@@ -73,29 +73,11 @@ class StateDirectory:
 def _lock(path: Path) -> int:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
+        return lock_file(path / LOCK_NAME)
+    except HeldError as error:
+        raise StateInUseError(
+            f"the client's state {str(path)!r} is in use by {error.holder}; a state is for one client at a "
+            "time: wait for its end, or use another directory with another client name"
+        ) from None
     except OSError as error:
         raise StateWriteError(f"the client's state {str(path)!r} cannot be used: {error}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        os.close(descriptor)
-        raise _in_use(path, holder) from None
-    except OSError as error:
-        os.close(descriptor)
-        raise StateWriteError(f"the client's state {str(path)!r} cannot be locked: {error}") from error
-    return descriptor
-
-
-def _in_use(path: Path, holder: str) -> StateInUseError:
-    if holder == str(os.getpid()):
-        who = f"another client of this process ({holder})"
-    else:
-        who = f"process {holder or 'unknown'}"
-    return StateInUseError(
-        f"the client's state {str(path)!r} is in use by {who}; a state is for one client at a time: "
-        "wait for its end, or use another directory with another client name"
-    )

@@ -79,6 +79,7 @@ class AsyncDriver:
                     loop.call_soon_threadsafe(connection.transport.abort)
         if self._state_writer is not None:
             used = self._state_writer.dropped() or used
+        self.session.unlock_name()
         if used:
             warn(f"unclosed {self.session.describe('AsyncTelestoClient')}", ResourceWarning, source=self)
 

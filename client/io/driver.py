@@ -142,6 +142,7 @@ class Driver:
             self.sock.close()
         self._waker.close()
         self._close_store()
+        self.session.unlock_name()
         if used:
             warn(f"unclosed {self.session.describe('TelestoClient')}", ResourceWarning, source=self)
 

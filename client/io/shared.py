@@ -17,6 +17,7 @@ from telesto.client.bookkeeping.identity import (
 from telesto.client.calls.queue_calls import Call, PutCall, PutManyCall, ReadResponseCall
 from telesto.client.calls.readers import Reader
 from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
+from telesto.client.connection.name_lock import NameLock
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.errors import RemoteError, RequestTimeoutError
 from telesto.client.models import (
@@ -34,7 +35,7 @@ from telesto.client.models import (
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery, Session
-from telesto.client.url import Existing, ServiceUrl, check_existing
+from telesto.client.url import ExistingClient, ServiceUrl, check_existing
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.headers import content_bytes
@@ -73,7 +74,7 @@ def make_session(
     if not isinstance(options, ClientOptions):
         raise TypeError(f"options must be ClientOptions, not {type(options).__name__}")
     if state_dir is None:
-        return Session(url.addresses, options, delivery)
+        return Session(url.addresses, options, delivery, name_lock=NameLock())
     if not isinstance(state_dir, (str, os.PathLike)):
         raise TypeError(f"state_dir must be a path, not {type(state_dir).__name__}")
     if "\0" in str(state_dir) or not str(state_dir):
@@ -84,7 +85,7 @@ def make_session(
         raise InvalidParameterError(
             "a client with a state_dir cannot go on as a temporary one: its state has its name"
         )
-    return DurableSession(url.addresses, options)
+    return DurableSession(url.addresses, options, name_lock=NameLock())
 
 
 def durable(session: Session) -> DurableSession:
@@ -99,7 +100,7 @@ def wanted_client(
     name: str | None,
     client_id: int | None,
     mode: ClientMode | None,
-    existing: Existing | None,
+    existing: ExistingClient | None,
 ) -> WantedClient:
     """Returns the client to be: from the arguments, what they leave out from the URL.
 
@@ -114,7 +115,7 @@ def wanted_client(
     if mode is not None and not isinstance(mode, ClientMode):
         raise TypeError(f"mode must be a ClientMode, not {type(mode).__name__}")
     if existing is not None:
-        check_existing(existing)
+        check_existing(existing, ExistingClient)
     if name is None and client_id is None:
         name, client_id = url.name, url.client_id
     return WantedClient(name, client_id, mode or url.mode, existing or url.existing or "use")
@@ -129,8 +130,7 @@ def identity(session: Session, wanted: WantedClient) -> Identity:
         return session.identity
     durable = isinstance(session, DurableSession)
     stored = session.stored_client if isinstance(session, DurableSession) else None
-    changes = wanted.name is not None and ("{pid}" in wanted.name or "{random}" in wanted.name)
-    if durable and (changes or (wanted.temporary and stored is None)):
+    if durable and (not wanted.shared or (wanted.temporary and stored is None)):
         raise InvalidParameterError(
             "a client with a state_dir needs a name, without {pid} and {random}, for the next process"
         )

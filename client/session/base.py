@@ -21,8 +21,9 @@ from telesto.client.calls.queue_calls import DONE, Call, PingCall
 from telesto.client.connection import greeting
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
+from telesto.client.connection.name_lock import NameLock
 from telesto.client.connection.reconnect import ReconnectPolicy
-from telesto.client.errors import ForkedError
+from telesto.client.errors import ForkedError, NameInUseError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol import packets
@@ -85,9 +86,14 @@ class BaseSession(ABC):
         options: ClientOptions,
         clock: Callable[[], float],
         chance: random.Random,
+        name_lock: NameLock | None,
     ) -> None:
         self._options = options
         self._clock = clock
+        #: Held while there is an identity that is ``locked``; None for a session without files.
+        self._name_lock = name_lock
+        #: Identifies the database of the service that has been reached; empty when it does not say.
+        self._database = ""
         self._reconnect = ReconnectPolicy(addresses, options, clock, chance)
 
         self.writable = True
@@ -386,13 +392,16 @@ class BaseSession(ABC):
         pings, self._pings = self._pings, []
         for call in pings:
             self.send(link, call, 0, [], self._clock())
+        self._database = response.incarnation or ""
         if self._identity is not None:
             self._identify(self._identity)
 
     def _identify(self, identity: Identity) -> None:
         """Asks to be the client: registers it if it is to be new, else takes its session over."""
+        if not self._lock_name(identity):
+            return
         self.phase = Phase.IDENTIFYING
-        if identity.client_id is None and identity.existing != "use":
+        if identity.client_id is None and identity.existing == "error":
             self._register(identity)
             return
         self._resuming = identity.held
@@ -408,6 +417,24 @@ class BaseSession(ABC):
         )
         self._note_attempt(identity)
         self._send_handshake(request, self._identify_answered)
+
+    def _lock_name(self, identity: Identity) -> bool:
+        """Sees to it that no other process of this machine is the client; if one is, this session ends."""
+        if self._name_lock is None or not identity.locked or not self._database:
+            return True
+        client = identity.name or identity.client_id or ""
+        try:
+            self._name_lock.acquire(self._database, client, take_over=identity.existing == "take_over")
+        except NameInUseError as error:
+            if identity.existing != "error":  # then the service says that there is such a client
+                self.handshake_refused(error)
+                return False
+        return True
+
+    def unlock_name(self) -> None:
+        """Lets other processes of this machine be the client."""
+        if self._name_lock is not None:
+            self._name_lock.release()
 
     def _register(self, identity: Identity) -> None:
         mode = identity.mode or ClientMode.FULL
@@ -474,7 +501,7 @@ class BaseSession(ABC):
     def _handshake_error(self, error: TelestoError) -> None:
         """An error answers the greeting or the attempt to be the client."""
         identity = self._identity if self.phase is Phase.IDENTIFYING else None
-        by_name = identity is not None and identity.client_id is None and identity.existing == "use"
+        by_name = identity is not None and identity.client_id is None and identity.existing != "error"
         if isinstance(error, TakeoverBusyError):
             self._takeovers_busy += 1
             self._identify_at = self._reconnect.retry_time(self._takeovers_busy)
@@ -548,6 +575,7 @@ class BaseSession(ABC):
         """Gives up becoming a client; the connection, if any, is closed."""
         connecting, self._connecting = self._connecting, []
         self._identity = None
+        self.unlock_name()
         self.begun = False
         for call in connecting:
             if error is not None:
@@ -583,6 +611,7 @@ class BaseSession(ABC):
             self._identity.begin_anew()
             self.tried = self._identity
         self._identity = None
+        self.unlock_name()
         self._incarnation = None
         self.session = None
         connecting, self._connecting = self._connecting, []

@@ -65,6 +65,7 @@ from telesto.client.calls.topic_calls import GetCall, TopicCall
 from telesto.client.connection.greeting import LOOKED_AT
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import READING_S
+from telesto.client.connection.name_lock import NameLock
 from telesto.client.errors import NotConnectedError, ProtocolViolationError
 from telesto.client.models import HandOverId, LeaseId, Message, TopicMessage
 from telesto.client.options import ClientOptions
@@ -118,8 +119,10 @@ class Session(BaseSession):
         delivery: Delivery = "once",
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
+        *,
+        name_lock: NameLock | None = None,
     ) -> None:
-        super().__init__(addresses, options, clock, chance or random.Random())
+        super().__init__(addresses, options, clock, chance or random.Random(), name_lock)
         self._fast = delivery == "fast"
         self._waiting_calls = WaitingCalls(options.max_waiting_calls)
         self._ledger = Ledger(

@@ -85,6 +85,7 @@ class Registry:
     async def _register(self) -> None:
         call = calls.register_middleware(address=self._address, version=self._peers.version)
         self._peers.middleware_id = (await self._call(*call))[0][0]
+        self._peers.incarnation = (await self._call(*calls.get_incarnation()))[0][0]
         identify(self._peers.middleware_id)
 
     async def beat(self) -> None:

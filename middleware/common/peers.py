@@ -15,11 +15,13 @@ class Peers:
     Attributes:
         version: the version of this middleware.
         middleware_id: its id; 0 before it is registered.
+        incarnation: identifies the database; empty before this one is registered.
         others: host:port of the other live middlewares, by their ids.
     """
 
     version: str
     middleware_id: int = 0
+    incarnation: str = ""
     others: dict[int, str] = field(default_factory=dict)
 
     @property

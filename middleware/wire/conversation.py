@@ -323,6 +323,7 @@ class Conversation:
             max_body=settings.max_body_bytes,
             max_put_elements=settings.max_put_elements,
             max_references=settings.max_references,
+            incarnation=peers.incarnation,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ class FakeService:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.incarnation = "first"
+        self.incarnation = uuid.uuid4().hex
         self.max_unconfirmed = 1024
         self.max_body: int | None = 1 << 23
         self.max_put_elements: int | None = 1000
@@ -531,6 +532,7 @@ class FakeConnection:
             [],
             max_body=service.max_body,
             max_put_elements=service.max_put_elements,
+            incarnation=service.incarnation,
         )
 
     def _on_ping(self, _: int, __: packets.Ping) -> packets.Packet:

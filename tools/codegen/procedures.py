@@ -12,7 +12,8 @@ TARGET = "db/calls.py"
 MARK = 'Generated from db/procedures by "python -m tools.codegen"; do not edit.'
 
 _SIGNATURE = re.compile(
-    r"^CREATE OR REPLACE FUNCTION telesto\.(\w+)\((.*?)^\).*?^LANGUAGE ([^\n]*)", re.MULTILINE | re.DOTALL
+    r"^CREATE OR REPLACE FUNCTION telesto\.(\w+)\((?:|(.*?)^)\).*?^LANGUAGE ([^\n]*)",
+    re.MULTILINE | re.DOTALL,
 )
 _PARAMETER = re.compile(r"^    (?!OUT )(\w+) ([a-z ]+?(?:\[\])?)(?: DEFAULT .*?)?,? +-- ", re.MULTILINE)
 _PURPOSE = re.compile(r"^-- Purpose: +(.*?\.)(?:\n(?:-- [A-Z]|CREATE)| (?=[A-Z]))", re.MULTILINE | re.DOTALL)
@@ -67,7 +68,7 @@ def _procedure(name: str, text: str) -> Procedure:
     if signature is None or purpose is None or signature[1] != name:
         raise ProcedureError(f"{name}: the file has no such function, or no purpose")
     parameters = {}
-    for parameter, sql in _PARAMETER.findall(signature[2]):
+    for parameter, sql in _PARAMETER.findall(signature[2] or ""):
         element = sql.removesuffix("[]")
         if element not in _PYTHON:
             raise ProcedureError(f"{name}: {parameter} has the type {sql}, for which nothing is declared")

@@ -5,5 +5,5 @@
 -- Tables:     installation (read)
 CREATE OR REPLACE FUNCTION telesto.get_incarnation()
 RETURNS text
-LANGUAGE sql STABLE
+LANGUAGE sql STABLE SECURITY DEFINER
 AS $$ SELECT incarnation::text FROM telesto.installation LIMIT 1 $$;

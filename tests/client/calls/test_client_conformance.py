@@ -128,7 +128,7 @@ def test_an_existing_client_keeps_its_mode(connected: Connect) -> None:
     connected("alice", mode=ClientMode.READ_ONLY).close()
     assert connected("alice").mode is ClientMode.READ_ONLY
     with pytest.raises(ClientModePermissionError, match=r"CLIENT_MODE|READ_ONLY"):
-        connected("alice", mode=ClientMode.FULL)
+        connected("alice", mode=ClientMode.FULL, existing="take_over")
 
 
 def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
@@ -139,10 +139,10 @@ def test_a_client_that_is_refused_for_its_mode_is_not_taken_over(
     session = live.session
     assert live.retrieve_message(queue_id, timeout=0).body == b"1"
     with pytest.raises(ClientModePermissionError):
-        connected("alice", mode=ClientMode.FULL)
+        connected("alice", mode=ClientMode.FULL, existing="take_over")
     assert live.retrieve_message(queue_id, timeout=0).body == b"2"
     assert live.session == session
-    connected("alice", mode=ClientMode.READ_ONLY)
+    connected("alice", mode=ClientMode.READ_ONLY, existing="take_over")
     with pytest.raises(SessionFencedError):
         live.retrieve_message(queue_id, timeout=0)
 
@@ -235,9 +235,9 @@ def test_a_closed_client_refuses_calls(client: Any) -> None:
 
 
 def test_the_later_of_two_processes_wins(connected: Connect) -> None:
-    first = connected("alice")
+    first = connected("alice", existing="take_over")
     queue_id = first.create_queue("orders").queue_id
-    second = connected("alice")
+    second = connected("alice", existing="take_over")
     with pytest.raises(SessionFencedError, match="another process"):
         first.put_message(queue_id, b"")
     with pytest.raises(SessionFencedError, match="another process"):
@@ -257,7 +257,7 @@ def test_a_client_may_go_on_as_a_temporary_one_when_another_process_has_its_name
         return
     with open_client(service_url, options=options, name="alice") as first:
         queue_id = first.create_queue("orders").queue_id
-        second = connected("alice")
+        second = connected("alice", existing="take_over")
         with pytest.raises(SessionFencedError, match="another process"):
             first.put_message(queue_id, b"not put")
         assert first.put_message(queue_id, b"x") > 0
@@ -277,9 +277,10 @@ def test_a_client_is_taken_back_under_its_name(
         return
     before = first.connect()
     queue_id = first.create_queue("orders").queue_id
-    connected(before.name)
+    second = connected(before.name, existing="take_over")
     with pytest.raises(SessionFencedError):
         first.put_message(queue_id, b"x")
+    second.close()
     assert first.connect() == before
     assert first.put_message(queue_id, b"x") > 0
 
@@ -792,7 +793,7 @@ def test_what_was_not_confirmed_comes_again(connected: Connect) -> None:
     client.queue(queue_id).put_many([b"1", b"2", b"3"])
     messages = client.queue(queue_id).get_many(max_messages=3, timeout=0)
     client.confirm(messages[:1])
-    again = connected("alice")
+    again = connected("alice", existing="take_over")
     taken = [(m.body, m.redelivered) for m in again.queue(queue_id).get_many(max_messages=3, timeout=0)]
     assert taken[-2:] == [(b"2", True), (b"3", True)]
     assert taken[:-2] in ([], [(b"1", True)])  # the confirmation travels a little later than the call

@@ -32,7 +32,7 @@ def test_a_client(open_client: Open, fake_server: FakeServer) -> None:
     assert text(client) == "<TelestoClient not connected>"
     client.connect()
     assert text(client) == f"<TelestoClient 'shop-a-12' connected to {address}>"
-    second = open_client(fake_server.url, name="shop-a-12")
+    second = open_client(fake_server.url, name="shop-a-12", existing="take_over")
     second.connect()
     with pytest.raises(SessionFencedError):
         client.get_queues()

@@ -324,6 +324,6 @@ def test_what_is_read_tells_when_it_expires_also_after_a_takeover(
     given = reader.queue(queue_id).get_many(max_messages=2, timeout=0)
     assert [message.expires_in is None for message in given] == [False, True]
     assert 0 < given[0].expires_in <= 600
-    again = connected("reader", existing="use").queue(queue_id).get_many(max_messages=2, timeout=0)
+    again = connected("reader", existing="take_over").queue(queue_id).get_many(max_messages=2, timeout=0)
     assert [(message.body, message.expires_in is None) for message in again] == [(b"1", False), (b"2", True)]
     assert again[0].expires_in <= given[0].expires_in

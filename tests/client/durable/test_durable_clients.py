@@ -55,7 +55,8 @@ def queue_id(fake_server: FakeServer) -> int:
 
 
 def connected(open_one: Open, options: ClientOptions | None = None, **attributes: Any) -> Any:
-    client = open_one(options, **attributes, name="alice")  # type: ignore[arg-type]
+    # The process before has ended by what the test calls its end, and not in truth.
+    client = open_one(options, **attributes, name="alice", existing="take_over")  # type: ignore[arg-type]
     client.connect()
     return client
 

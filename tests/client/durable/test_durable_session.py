@@ -890,12 +890,13 @@ def test_a_state_is_for_one_database(client: Client, queue_id: int) -> None:
     client.wire.collect()
     client.crash()
     before = dict(client.state.requests)
+    first = client.service.incarnation
     client.service.incarnation = "second"
     with pytest.raises(StateMismatchError, match="another database"):
         client.begin()
     assert client.state.requests == before
     assert client.stored() == []
-    client.service.incarnation = "first"
+    client.service.incarnation = first
     client.begin()
     assert len(client.recovered()) == 1
 

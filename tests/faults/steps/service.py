@@ -54,7 +54,10 @@ class Service:
     ) -> AsyncTelestoClient:
         """Connects a client to the sites in this order; it takes over what a client of this name left."""
         client = AsyncTelestoClient(
-            url or self._cluster.url(*order), options=ClientOptions(**(QUICK | options)), name=name
+            url or self._cluster.url(*order),
+            options=ClientOptions(**(QUICK | options)),
+            name=name,
+            existing="take_over",
         )
         self._clients.append(client)
         await client.connect()

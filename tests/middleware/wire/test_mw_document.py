@@ -22,6 +22,7 @@ def _plain(packet: Any) -> Any:
     """The packet without what differs from run to run."""
     if isinstance(packet, packets.HelloResponse):
         packet.middleware_id, packet.server_version = 1, ""
+        packet.incarnation = None
     elif isinstance(packet, packets.RegisterClientResponse | packets.IdentifyClientResponse):
         packet.incarnation = ""
         for hand_over in getattr(packet, "hand_overs", ()):

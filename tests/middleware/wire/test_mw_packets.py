@@ -24,6 +24,14 @@ async def test_hello_agrees_on_limits(connect: Connect, server: MiddlewareServer
     assert answer.addresses == []
 
 
+async def test_hello_names_the_database_as_registering_does(connect: Connect) -> None:
+    wire = await connect()
+    before = (await wire.hello()).incarnation
+    assert before
+    answer = await wire.ask(packets.RegisterClient("alice", FULL, os.urandom(16)))
+    assert answer.incarnation == before
+
+
 async def test_ping_overtakes(connect: Connect) -> None:
     wire = await connect()
     await wire.hello()
