@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import replace
 from datetime import datetime
 from signal import Signals
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from telesto.client import arguments
 from telesto.client.aio.consumer import AsyncConsumer
@@ -203,6 +203,24 @@ class AsyncQueue(QueueHandle):
             self.queue_id = 0
 
     # ------------------------------------------------------------------ reading
+
+    @overload
+    async def get(
+        self,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message: ...
+
+    @overload
+    async def get(
+        self,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: Duration | None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None: ...
 
     async def get(
         self,

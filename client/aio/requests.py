@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Unpack
+from typing import Unpack, overload
 
 from telesto.client import arguments
 from telesto.client.aio.lists import all_pages
@@ -299,6 +299,26 @@ class AsyncRequests:
             if isinstance(result.error, QueueNotExistingError):
                 handle._forget()
         return shared.raise_if_all_failed(results)
+
+    @overload
+    async def retrieve_message(
+        self,
+        queue: AsyncQueue | str | int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message: ...
+
+    @overload
+    async def retrieve_message(
+        self,
+        queue: AsyncQueue | str | int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: Duration | None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> Message | None: ...
 
     async def retrieve_message(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import overload
 
 from telesto.client import arguments
 from telesto.client.aio.lists import all_pages, in_batches
@@ -33,6 +34,20 @@ class AsyncSubscribedTopics:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    @overload
+    async def get(
+        self,
+        *,
+        timeout: None = None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> TopicMessage: ...
+
+    @overload
+    async def get(
+        self,
+        *,
+        timeout: Duration | None,  # noqa: ASYNC109 - the service does the waiting
+    ) -> TopicMessage | None: ...
 
     async def get(
         self,

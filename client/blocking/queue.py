@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from signal import Signals
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from telesto.client import arguments
 from telesto.client.blocking.consumer import Consumer
@@ -211,6 +211,24 @@ class Queue(QueueHandle):
             self.queue_id = 0
 
     # ------------------------------------------------------------------ reading
+
+    @overload
+    def get(
+        self,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: None = None,
+    ) -> Message: ...
+
+    @overload
+    def get(
+        self,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: Duration | None,
+    ) -> Message | None: ...
 
     def get(
         self,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Unpack
+from typing import Unpack, overload
 
 from telesto.client import arguments
 from telesto.client.blocking.lists import all_pages
@@ -298,6 +298,26 @@ class Requests:
             if isinstance(result.error, QueueNotExistingError):
                 handle._forget()
         return shared.raise_if_all_failed(results)
+
+    @overload
+    def retrieve_message(
+        self,
+        queue: Queue | str | int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: None = None,
+    ) -> Message: ...
+
+    @overload
+    def retrieve_message(
+        self,
+        queue: Queue | str | int,
+        *,
+        sender_id: int | None = None,
+        mode: ReadMode = ReadMode.PRIORITY,
+        timeout: Duration | None,
+    ) -> Message | None: ...
 
     def retrieve_message(
         self,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import overload
 
 from telesto.client import arguments
 from telesto.client.blocking.lists import all_pages, in_batches
@@ -34,6 +35,20 @@ class SubscribedTopics:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    @overload
+    def get(
+        self,
+        *,
+        timeout: None = None,
+    ) -> TopicMessage: ...
+
+    @overload
+    def get(
+        self,
+        *,
+        timeout: Duration | None,
+    ) -> TopicMessage | None: ...
 
     def get(
         self,
