@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tools.checks.documentation import documentation_problems
+from tools.checks.migrations import migration_problems
 from tools.checks.procedures import procedure_problems
 from tools.checks.tables import table_problems
 
@@ -16,6 +17,7 @@ def main() -> int:
     """Print each problem on a line of its own; the exit status is 1 when there is any."""
     problems = [
         *documentation_problems(ROOT),
+        *migration_problems(ROOT / "db" / "migrations" / "versions"),
         *procedure_problems(ROOT / "db" / "procedures"),
         *table_problems(ROOT),
     ]

@@ -38,7 +38,7 @@ def write_tables(root: Path) -> None:
 
 def _tables() -> list[tuple[str, str, str]]:
     return [
-        ("docs/how-to/operations.md", "settings", "".join(_settings())),
+        ("docs/reference/settings.md", "settings", "".join(_settings())),
         ("docs/reference/client.md", "options", "".join(_options())),
         ("docs/how-to/benchmarks.md", "run settings", "".join(_run_settings())),
     ]
