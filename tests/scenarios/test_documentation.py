@@ -78,7 +78,12 @@ def test_blocks_of_the_page(page: Path, service: dict[str, Any], database_url: s
     settings = {
         # The SQL of these two has roles, and a test of its own.
         "languages": [name for name in RUN if name != "sql" or page not in (SQL, OPERATIONS)],
-        "replacements": {DEFAULT_URL: service["url"], DATABASE_URL: database_url, "8000": str(_free_port())},
+        "replacements": {
+            DEFAULT_URL: service["url"],
+            DATABASE_URL: database_url,
+            "$(telesto db url)": database_url,
+            "8000": str(_free_port()),
+        },
         "database_url": database_url,
     }
     python = [*STARTED, sys.executable, "-W", "error"]

@@ -1,7 +1,8 @@
 """Hooks of MkDocs: what the pages of the site have beside what their files say.
 
-Where a page has a line ``<!-- built: NAME -->``, the part of that name in `generated` is put in its place. It
-is made at each build from what declares it, so it is never out of date.
+The part of a page between the lines ``<!-- built: NAME -->`` and ``<!-- built: end -->`` gives way to the
+part of that name in `generated`. That is made at each build from what declares it, so it is never out of
+date. What stands between the lines tells those who read the page as a file where to look.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mkdocs.structure.pages import Page
 from tools.documentation.generated import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-PART = re.compile(r"^<!-- built: ([a-z]+) -->$", re.MULTILINE)
+PART = re.compile(r"^<!-- built: (\w+) -->$.*?^<!-- built: end -->$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]\n]+)\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
 
 
