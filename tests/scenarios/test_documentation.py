@@ -26,7 +26,7 @@ from started import STARTED
 from telesto import client, tasks
 from telesto.cli.common.app import COMMANDS, build
 from telesto.db.install.roles import load_roles
-from tools.documentation import generated
+from tools.documentation import generated, hooks
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("page_program.py")
@@ -132,6 +132,15 @@ def test_the_reference_has_every_public_name() -> None:
             assert f"::: telesto.client.{name}\n" in python or f"| `{name}` |" in errors, name
     for name in tasks.__all__:
         assert f"::: telesto.tasks.{name}\n" in python
+
+
+def test_a_page_that_is_built_says_in_the_repository_where_to_look() -> None:
+    parts = []
+    for page in sorted(ROOT.glob("docs/**/*.md")):
+        for found in hooks.PART.finditer(page.read_text(encoding="utf-8")):
+            assert "`make docs`" in found[0], page
+            parts.append(found[1])
+    assert sorted(parts) == sorted(generated.PARTS)
 
 
 def test_the_reference_has_every_command_and_its_options() -> None:
