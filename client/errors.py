@@ -62,7 +62,7 @@ class RequestTimeoutError(InDoubtError, TimeoutError):
 
 
 class RemoteError(InDoubtError):
-    """The handler of a request failed; what it did before is not known.
+    """The handler of a request refused it, or failed; what it did before is not known.
 
     Attributes:
         type: the name of the exception that it raised.
@@ -113,6 +113,14 @@ class MessageRejectedError(Exception):
 
     It goes to the dead letters at once, whatever its queue's ``max_attempts``, with what this says as the
     reason, cut beyond 1,000 characters.
+    """
+
+
+class RequestRefusedError(Exception):
+    """Raised by a handler of ``serve_requests`` that refuses a request: this is the answer, and no failure.
+
+    The asker gets RemoteError, with the name of the class as its ``type`` and what this says as its ``text``.
+    Make subclasses for answers that askers tell apart. It is logged as information, without a traceback.
     """
 
 

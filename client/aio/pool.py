@@ -12,9 +12,9 @@ from typing import Any
 
 from telesto.client import arguments
 from telesto.client.aio.consumer import AsyncConsumer, AsyncLeasedMessage
-from telesto.client.blocking.pool import OnError, log_unanswered, put_back, tell_failure
+from telesto.client.blocking.pool import OnError, log_refusal, log_unanswered, put_back, tell_failure
 from telesto.client.calls import failures, tracing
-from telesto.client.errors import ClientClosedError
+from telesto.client.errors import ClientClosedError, RequestRefusedError
 from telesto.client.io import shared
 from telesto.client.io.async_driver import AsyncDriver, is_cancelled
 from telesto.client.models import Body, Duration, Message
@@ -222,7 +222,10 @@ def answering(driver: AsyncDriver, handler: AsyncRequestHandler, on_error: OnErr
         except Exception as error:
             if request.correlation_id is None or isinstance(error, ClientClosedError):
                 raise
-            tell_failure(on_error, request, error)
+            if isinstance(error, RequestRefusedError):
+                log_refusal(request, error)
+            else:
+                tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)
         try:
             await driver.run(reply)

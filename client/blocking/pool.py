@@ -14,7 +14,7 @@ from typing import Any
 from telesto.client import arguments
 from telesto.client.blocking.consumer import Consumer, LeasedMessage
 from telesto.client.calls import failures, tracing
-from telesto.client.errors import ClientClosedError
+from telesto.client.errors import ClientClosedError, RequestRefusedError
 from telesto.client.io import shared
 from telesto.client.io.driver import SIGNAL_UNHEARD_MAX, Driver, beside
 from telesto.client.models import Body, Duration, Message
@@ -229,7 +229,10 @@ def answering(driver: Driver, handler: RequestHandler, on_error: OnError) -> Han
         except Exception as error:
             if request.correlation_id is None or isinstance(error, ClientClosedError):
                 raise
-            tell_failure(on_error, request, error)
+            if isinstance(error, RequestRefusedError):
+                log_refusal(request, error)
+            else:
+                tell_failure(on_error, request, error)
             reply = shared.failure_reply(request, error)
         try:
             return driver.run(reply)
@@ -254,6 +257,19 @@ def log_failure(message: Message, error: BaseException) -> None:
 
     logging.getLogger("telesto.client").error(
         "the handler failed on message %s of queue %s", message.message_id, message.queue_id, exc_info=error
+    )
+
+
+def log_refusal(request: Message, refusal: RequestRefusedError) -> None:
+    """Says that a handler has refused a request."""
+    import logging
+
+    logging.getLogger("telesto.client").info(
+        "request %s of queue %s is refused: %s: %s",
+        request.message_id,
+        request.queue_id,
+        type(refusal).__name__,
+        refusal,
     )
 
 

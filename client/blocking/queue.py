@@ -378,7 +378,7 @@ class Queue(QueueHandle):
         not been handed over by then is not handled any more.
 
         Raises RequestTimeoutError when no response came in time, and RemoteError when the handler of
-        ``serve_requests`` failed.
+        ``serve_requests`` refused it, or failed.
         """
         while True:
             queue_id = self.queue_id or self._find()
@@ -417,10 +417,11 @@ class Queue(QueueHandle):
                 async function for the asyncio client, a plain one for the blocking client. None, or a
                 message without a correlation id, means no response. When it raises, the asker gets
                 RemoteError; a message without a correlation id goes back as failed, to come again.
+                RequestRefusedError is for what the asker is to be told, and is no failure.
             concurrency: how many requests are worked on at a time.
             keep_alive: extend the leases of requests for as long as this process lives.
-            on_error: takes a request and what its handler raised; without it that is logged, as is what it
-                raises itself.
+            on_error: takes a request and what its handler raised, unless that is a RequestRefusedError;
+                without it that is logged, as is what it raises itself.
             drain, stop_signals: as for ``run_consumer``.
 
         A request is acknowledged after its response was put. If that fails it comes again,

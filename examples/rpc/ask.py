@@ -10,8 +10,8 @@ def ask(prices: Queue, item: str, seconds: float) -> str:
     """Ask for one price, and tell what came of it."""
     try:
         answer = prices.request(item, timeout=seconds).json()
-    except RemoteError as error:  # the handler has raised; asking again would not help
-        return f"{item}: refused, {error.type}"
+    except RemoteError as error:  # the handler has raised NoPriceError, or has failed
+        return f"{item}: {error.type}, {error.text}"
     except RequestTimeoutError:  # nobody handles the request any more, unless somebody has begun it
         return f"{item}: no answer"
     return f"{item}: {answer['price']} (process {answer['process']})"

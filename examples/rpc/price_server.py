@@ -8,9 +8,13 @@ import time
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from telesto import Message, TelestoClient
+from telesto import Message, RequestRefusedError, TelestoClient
 
 PRICES = {"nails": 210, "glue": 350, "amber": 9000}
+
+
+class NoPriceError(RequestRefusedError):
+    """The answer to who asks for something that has no price."""
 
 
 def serve(seconds: float) -> None:
@@ -20,7 +24,9 @@ def serve(seconds: float) -> None:
         if request.text == "amber":
             print(f"{os.getpid()} looks for amber", flush=True)
             time.sleep(seconds)
-        return {"price": PRICES[request.text], "process": os.getpid()}  # an exception goes to the asker
+        if request.text not in PRICES:
+            raise NoPriceError(f"{request.text} has no price")
+        return {"price": PRICES[request.text], "process": os.getpid()}
 
     # The client is made here, for a client belongs to one process.
     with TelestoClient(name="prices-{pid}") as client:

@@ -24,7 +24,7 @@ def test_requests_are_answered_or_refused(start: Callable[..., Program]) -> None
         found = re.fullmatch(rf"{price} \(process (\d+)\)", answer)
         assert found is not None
         assert int(found[1]) in processes
-    assert ghost == "ghost: refused, KeyError"
+    assert ghost == "ghost: NoPriceError, ghost has no price"
 
 
 def test_without_a_server_the_time_is_up(

@@ -1,5 +1,6 @@
 """Serving requests with both clients: answers, failures, and a crash between answer and acknowledgement."""
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from telesto.client import (
     Queue,
     QueueNotExistingError,
     RemoteError,
+    RequestRefusedError,
     RequestTimeoutError,
 )
 from telesto.client.io import shared
@@ -93,6 +95,32 @@ def test_a_handler_that_fails_does_not_end_the_server(client: Any, connected: Co
     assert ask(client, queue_id, b"x") == b"xx"
     assert failures == [(b"0", 1, "no number to divide by")]
     server.stop()
+    assert client.queue(queue_id).statistics().depth == 0
+
+
+class NoPriceError(RequestRefusedError):
+    """Nothing is for sale."""
+
+
+@pytest.mark.parametrize("kind", [RequestRefusedError, NoPriceError])
+def test_a_request_that_is_refused_is_answered_so_and_no_failure(
+    client: Any, connected: Connect, queue_id: int, caplog: pytest.LogCaptureFixture, kind: type[Exception]
+) -> None:
+    caplog.set_level(logging.INFO, "telesto.client")
+    failures: list[Any] = []
+
+    def handle(request: Any) -> bytes:
+        raise kind("not today")
+
+    server = Server(connected("server"), queue_id, handle, on_error=lambda *what: failures.append(what))
+    with pytest.raises(RemoteError) as raised:
+        ask(client, queue_id, b"x")
+    assert (raised.value.type, raised.value.text) == (kind.__name__, "not today")
+    server.stop()
+    assert failures == []
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("INFO", None)
+    assert record.getMessage().endswith(f" is refused: {kind.__name__}: not today")
     assert client.queue(queue_id).statistics().depth == 0
 
 
