@@ -50,21 +50,21 @@ class Services:
                 start_new_session=True,  # Ctrl-C is for pytest, which then ends it
             )
 
-    def fresh(self) -> str:
-        """Ends the service that was given last; returns the URL of a new one."""
+    def fresh(self) -> tuple[str, str]:
+        """Ends the service that was given last; returns the URLs of a new one and of its database."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             print(file=self._process.stdin, flush=True)
-            url = self._process.stdout.readline().strip()
+            urls = self._process.stdout.readline().split()
         except BrokenPipeError:
-            url = ""
-        if not url:
+            urls = []
+        if not urls:
             said = self._log.read_bytes()[-_SHOWN:].decode(errors="replace")
             raise RuntimeError(
                 f"the service for the tests has not started, or has ended ({self._log}):\n{said}"
             )
-        return url
+        return urls[0], urls[1]
 
     def end(self) -> None:
         """Ends it, and PostgreSQL with it."""
@@ -100,13 +100,28 @@ def telesto_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servi
 
 
 @pytest.fixture
-def telesto_url(request: pytest.FixtureRequest) -> str:
-    """Gives the URL of a service that holds nothing, or of the one that ``--telesto-url`` names, as it is."""
+def telesto_service(request: pytest.FixtureRequest) -> tuple[str, str | None]:
+    """Gives the URLs of a service for the test and of its database; that of a given one's is not known."""
     given = request.config.getoption(OPTION) or os.environ.get(VARIABLE)
     if given:
-        return str(given)
+        return str(given), None
     services: Services = request.getfixturevalue("telesto_services")
     return services.fresh()
+
+
+@pytest.fixture
+def telesto_url(telesto_service: tuple[str, str | None]) -> str:
+    """Gives the URL of a service that holds nothing, or of the one that ``--telesto-url`` names, as it is."""
+    return telesto_service[0]
+
+
+@pytest.fixture
+def telesto_database_url(telesto_service: tuple[str, str | None]) -> str:
+    """Gives the URL of the PostgreSQL database of that service, as its owner."""
+    database_url = telesto_service[1]
+    if database_url is None:
+        pytest.skip(f"the database of the service that {OPTION} or {VARIABLE} names is not known")
+    return database_url
 
 
 @pytest.fixture

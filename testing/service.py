@@ -1,7 +1,7 @@
 """``python -m telesto.testing.service DATA_DIR``: fresh services over one embedded PostgreSQL, for tests.
 
-For each line on standard input it prints the address of a service that has a database of its own, and ends
-the one that it gave last; the next one is made meanwhile. It ends with its input, and so with pytest, however
+For each line on standard input it prints the URLs of a service and of the database, its own, and ends the
+one that it gave last; the next one is made meanwhile. It ends with its input, and so with pytest, however
 that ends.
 """
 
@@ -45,8 +45,8 @@ class FreshService:
         self._database = f"{_PREFIX}{uuid.uuid4().hex}"
         self._middleware: MiddlewareServer | None = None
 
-    async def start(self) -> str:
-        """Starts it; returns its URL."""
+    async def start(self) -> tuple[str, str]:
+        """Starts it; returns its URL and that of its database."""
         template = urlsplit(self._server_url).path.lstrip("/")
         statement = f"CREATE DATABASE {self._database} TEMPLATE {template} STRATEGY wal_log"
         await asyncio.to_thread(_execute, self._server_url, statement)
@@ -57,7 +57,7 @@ class FreshService:
         await middleware.start()
         self._middleware = middleware
         host, port = middleware.address
-        return f"telesto://{host}:{port}"
+        return f"telesto://{host}:{port}", database_url
 
     async def stop(self) -> None:
         """Stops it and drops its database."""
@@ -76,7 +76,7 @@ async def serve(server_url: str) -> None:
     service = FreshService(server_url)
     starting = asyncio.create_task(service.start())
     while await lines.readline():
-        print(await starting, flush=True)
+        print(*await starting, flush=True)
         if before is not None:
             task = asyncio.create_task(before.stop())
             ending.add(task)

@@ -1,15 +1,10 @@
 """No order is without its message, none is packed twice, also when the worker is killed in the middle."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 from urllib.error import HTTPError
 
 import psycopg
@@ -20,36 +15,6 @@ from telesto import TelestoClient
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
-
-
-class Service(NamedTuple):
-    """A service, and the database that it has in common with the shop."""
-
-    url: str
-    database_url: str
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    # One that is started here, since the shop has to know its database too; its data is not below pytest's
-    # directory, which is not for the account as which PostgreSQL runs where root starts it.
-    telesto = str(Path(sys.executable).with_name("telesto"))
-    with tempfile.TemporaryDirectory(prefix="telesto-shop-") as folder:
-        data = f"{folder}/data"
-        command = (telesto, "serve", "--port=0", "--json", f"--data-dir={data}")
-        program = Program(command, Path(folder), {**os.environ})
-        try:
-            url = json.loads(program.line())["url"]
-            database_url = subprocess.check_output([telesto, "db", "url", "--data-dir", data], text=True)
-            yield Service(url, database_url.strip())
-            program.stop()
-        finally:
-            program.kill()
-
-
-@pytest.fixture
-def telesto_url(service: Service) -> str:
-    return service.url
 
 
 def call(method: str, url: str) -> tuple[int, Any]:
@@ -63,10 +28,10 @@ def call(method: str, url: str) -> tuple[int, Any]:
 
 
 def test_each_order_is_packed_once_although_the_worker_is_killed(
-    start: Callable[..., Program], service: Service, telesto_client: TelestoClient
+    start: Callable[..., Program], telesto_database_url: str, telesto_client: TelestoClient
 ) -> None:
     def start_here(*command: str, with_errors: bool = False) -> Program:
-        return start(*command, with_errors=with_errors, SHOP_DATABASE_URL=service.database_url)
+        return start(*command, with_errors=with_errors, SHOP_DATABASE_URL=telesto_database_url)
 
     shop = start_here("-m", "uvicorn", "shop:app", "--port=0", with_errors=True)
     found = re.search(r"http://[\d.:]+", shop.wait_for("Uvicorn running on"))
@@ -83,7 +48,7 @@ def test_each_order_is_packed_once_although_the_worker_is_killed(
     assert call("GET", f"{orders}/1") == (200, {"order_id": 1, "item": "nails", "packages": 0})
 
     worker = start_here("packing.py")
-    with psycopg.connect(service.database_url, autocommit=True) as database:
+    with psycopg.connect(telesto_database_url, autocommit=True) as database:
 
         def packed() -> list[Any]:
             return database.execute("SELECT item, packages FROM orders ORDER BY order_id").fetchall()

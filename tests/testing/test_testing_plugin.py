@@ -89,7 +89,8 @@ def test_it_does_nothing_to_those_who_do_not_use_it(project: Project, cache: Pat
         "import sys\n"
         "def test_nothing_is_imported():\n"
         "    names = [name for name in sys.modules if name.startswith('telesto')]\n"
-        "    assert set(names) == {'telesto', 'telesto.testing', 'telesto.testing.plugin'}\n",
+        "    own = {'telesto', 'telesto.version', 'telesto.testing', 'telesto.testing.plugin'}\n"
+        "    assert set(names) == own\n",
     )
     before = set(cache.iterdir())
     assert "1 passed" in project.run()
@@ -102,11 +103,13 @@ BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_the_documentation(project: Project, cache: Path) -> None:
     for name, text in BLOCK.findall((ROOT / "docs" / "how-to" / "testing.md").read_text()):
         project.file(name, text)
-    assert "3 passed" in project.run()
+    project.set("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert "5 passed" in project.run()
     assert postmasters(cache) == []
 
 
 TESTS = """
+import psycopg
 import pytest
 from telesto import TelestoClient
 
@@ -117,6 +120,12 @@ def test_a_test_finds_nothing_of_another(telesto_url, time):
         client.create_queue("orders").put(b"x")
         client.topic("prices").subscribe()
         assert [queue.name for queue in client.get_queues()] == ["orders"]
+
+def test_the_database_is_that_of_the_service(telesto_client, telesto_database_url):
+    telesto_client.create_queue("orders")
+    with psycopg.connect(telesto_database_url) as database:
+        assert database.execute("SELECT name FROM telesto.queues").fetchall() == [("orders",)]
+        database.execute("CREATE TABLE orders ()")
 
 def test_the_fixtures_share_a_service(telesto_client, telesto_url):
     telesto_client.create_queue("orders").put(b"x")
@@ -152,7 +161,7 @@ def test_without_a_plugin_for_coroutines(async_telesto_client):
 def test_each_test_has_a_service_that_holds_nothing(project: Project) -> None:
     project.file("test_app.py", TESTS)
     project.file("test_neither.py", NEITHER)
-    assert "4 passed" in project.run("-p", "no:asyncio", "-p", "no:anyio")
+    assert "5 passed" in project.run("-p", "no:asyncio", "-p", "no:anyio")
 
 
 @pytest.mark.parametrize("mode", ["auto", "strict"])
@@ -174,6 +183,8 @@ def test_a_running_service_is_used_as_it_is(project: Project, cache: Path) -> No
     project.set("TELESTO_TEST_URL", "telesto://one:7001")
     assert "telesto://one:7001" in project.run(code=1)
     assert "telesto://two:7001" in project.run("--telesto-url", "telesto://two:7001", code=1)
+    project.file("test_app.py", "def test_it(telesto_database_url):\n    assert False\n")
+    assert "1 skipped" in project.run()
     assert postmasters(cache) == []
 
 
