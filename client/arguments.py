@@ -209,16 +209,11 @@ def check_flag(name: str, value: object) -> bool:
     return value
 
 
-def check_delay_ms(name: str, delay: object) -> int:
-    """Returns a time before which nobody can read a message as the wire has it."""
-    seconds = in_seconds(delay)
+def check_time_ms(name: str, duration: object) -> int:
+    """Returns a duration of 0 to ten years as the wire has it."""
+    seconds = in_seconds(duration)
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds == 0:
         return 0
-    return check_life_ms(name, seconds)
-
-
-def check_life_ms(name: str, seconds: object) -> int:
-    """Returns a duration of at most ten years as the wire has it."""
     return check_duration_ms(name, seconds, _LIFE_MAX_MS // 1000)
 
 
@@ -431,9 +426,9 @@ def new_message(
         if receiver_id is not None:
             raise InvalidParameterError("a message has a receiver_id or a partition_key, not both")
     if delay is not None:
-        message.delay_ms = check_delay_ms("delay", delay)
+        message.delay_ms = check_time_ms("delay", delay)
     if expires is not None:
-        message.expires_ms = check_life_ms("expires", expires)
+        message.expires_ms = check_time_ms("expires", expires)
     if headers is not None or content_type is not None:
         message.headers = check_headers(headers, content_type)
     return message

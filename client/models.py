@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -125,8 +126,6 @@ class Message:
         lease: names the lease under which a consumer has it; None when it was not pushed to one.
         partition_key: the key of its partition; None without one.
         origin: of a dead letter that went on to this queue, where it comes from; None for any other message.
-        expires_in: how long until it expired when it was handed over, in seconds; None for never, and for one
-            that was browsed.
         headers: its headers, short texts by their names; empty when it has none.
     """
 
@@ -145,10 +144,16 @@ class Message:
     lease: LeaseId | None = field(default=None, repr=False, compare=False)
     partition_key: str | None = None
     origin: Origin | None = None
-    expires_in: float | None = None
+    #: When it expires, by this process's monotonic clock.
+    _expires_at: float | None = field(default=None, repr=False, compare=False)
     headers: dict[str, str] = field(default_factory=dict)
 
     __repr__ = show_fields
+
+    @property
+    def expires_in(self) -> float | None:
+        """How long until it expires, in seconds, 0 when that is over; None for never, and when browsed."""
+        return None if self._expires_at is None else max(0.0, self._expires_at - time.monotonic())
 
     @property
     def time_of_arrival(self) -> datetime:

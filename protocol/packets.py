@@ -425,8 +425,9 @@ class NewMessage(Structure):
             time, in the order in which they were put; plain reads pass over them. Tag 2; may be left out.
         delay_ms: How long it cannot be read, in milliseconds: 0 to 315360000000 (ten years). Tag 3; may
             be left out.
-        expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 1
-            to 315360000000 (ten years). What has expired is never handed over. Tag 4; may be left out.
+        expires_ms: After how long it expires, in milliseconds, unless its queue has it expire sooner: 0
+            to 315360000000 (ten years). What has expired is never handed over. With 0 its time is over
+            already: it is not stored, and the result's message_id is 0. Tag 4; may be left out.
         headers: Up to 64 headers, each name once, with 8192 bytes of names and values in all. They count
             as bytes of the body: 16, and 4 and its name and value for each. Tag 5; may be left out.
     """
@@ -523,8 +524,8 @@ class Message(Structure):
         origin: Of a dead letter that went on to this queue: where it comes from. Tag 2; may be left out.
         expires_ms: When it is handed over: how long until it expires, in milliseconds; absent for never.
             Who puts a request and gives up after a time has the request expire then; who responds has the
-            response expire after this `expires_ms` and a little more, so that no response stays for somebody
-            who is gone. Tag 3; may be left out.
+            response expire then too: after this `expires_ms` less the time since the hand-over, and after 0
+            when that is over, so that no response stays for somebody who is gone. Tag 3; may be left out.
         headers: Its headers, in no particular order; missing without any. Tag 4; may be left out.
     """
 
@@ -584,7 +585,8 @@ class PutResult(Structure):
 
     Attributes:
         queue_id: The queue.
-        message_id: The message's id; 0 when the queue did not take it.
+        message_id: The message's id; 0 when the queue did not take it, and without an error when its time
+            was over already.
         duplicate: The queue already had a message with this key; message_id is that message's.
         error: Why the queue did not take it: an error code.
     """

@@ -54,6 +54,7 @@ def as_dict(message: Message) -> dict[str, object]:
         "attempt": message.attempt,
         "redelivered": message.redelivered,
         **_partition_key(message),
+        **_expires_in(message),
         **headers_field(message.headers),
         **_origin(message.origin),
         **body_fields(message.body),
@@ -65,6 +66,10 @@ def preview(body: bytes, length_max: int) -> str:
     text = body[: 4 * length_max].decode("utf-8", "replace")
     shown = "".join(character if character.isprintable() else "\N{MIDDLE DOT}" for character in text)
     return shown if len(shown) <= length_max else shown[: length_max - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _expires_in(message: Message) -> dict[str, object]:
+    return {} if message.expires_in is None else {"expires_in": round(message.expires_in, 3)}
 
 
 def _partition_key(message: Message) -> dict[str, object]:

@@ -65,7 +65,7 @@ At = Annotated[
 ]
 Expires = Annotated[
     float | None,
-    duration_option("--expires", least=0.001, help="The message expires after this time."),
+    duration_option("--expires", help="The message expires after this time; with 0 it is not stored."),
 ]
 
 PartitionKey = Annotated[
@@ -176,5 +176,7 @@ def _show(queue: Queue, ids: bool, as_json: bool, result: PutResult) -> None:
         output.print_line(str(result.message_id))
     elif result.duplicate:
         output.print_line(f"{queue.name} already has this message, as message {result.message_id}")
+    elif not result.message_id:
+        output.print_line(f"put nothing into {queue.name}: the time of the message was over")
     else:
         output.print_line(f"put message {result.message_id} into {queue.name}")

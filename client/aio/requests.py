@@ -448,7 +448,7 @@ class AsyncRequests:
     ) -> int:
         """Puts the response to a request, by default with the request's priority; returns its id.
 
-        It expires after the time that the request had left when it was handed over, and a minute more; after
-        7 days if the request had no limit.
+        It expires with the request, whose asker waits no longer then; after 7 days if the request had no
+        limit. When that time is over already it is not stored, and this returns 0.
         """
         return await self._driver.run(shared.reply_call(request, body, priority, headers))

@@ -156,7 +156,8 @@ class Queue(QueueHandle):
             at: instead of a delay: the moment from which it can be read, with a time zone, by this machine's
                 clock.
             expires: after how long it expires, in seconds, unless its queue has it expire sooner
-                (``expires``). What has expired is never handed over.
+                (``expires``). What has expired is never handed over. With 0, as for a response whose asker
+                waits no longer, it is not stored, and this returns 0.
             headers: short texts by their names, such as ``{"tenant": "north"}``: up to 64, names of up to 128
                 bytes, values of up to 1,024, 8,192 bytes in all.
 

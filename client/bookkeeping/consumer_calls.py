@@ -140,7 +140,7 @@ class NackCall(SettleCall, request=packets.Nack):
         self.leases = list(leases)
         self.failed = failed
         arguments.check_flag("failed", failed)
-        self.delay_ms = None if delay is None else arguments.check_delay_ms("delay", delay)
+        self.delay_ms = None if delay is None else arguments.check_time_ms("delay", delay)
         self.reject_reason = reject_reason
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:

@@ -6,6 +6,7 @@ A call knows nothing of connections and sessions; the session keeps its notes ab
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
@@ -433,7 +434,7 @@ def message_of(
     message: packets.Message, hand_over: HandOverId | None = None, lease: LeaseId | None = None
 ) -> Message:
     """Returns a message as the application sees it: of a read, under a lease, or only looked at."""
-    headers = message.headers
+    headers, life_ms = message.headers, message.expires_ms
     # Each message comes through here, and arguments by name cost more than by place.
     return Message(
         message.message_id,
@@ -450,7 +451,7 @@ def message_of(
         lease,
         message.partition_key,
         None if message.origin is None else _origin(message.origin),
-        None if message.expires_ms is None else message.expires_ms / 1000,
+        None if life_ms is None else time.monotonic() + life_ms / 1000,
         {} if headers is None else headers_of(headers),
     )
 

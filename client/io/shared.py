@@ -53,8 +53,6 @@ HANDLER_ERROR = "telesto-error"
 _ERROR_TYPE_MAX = 255
 _ERROR_TEXT_MAX = 4_000
 
-#: How much longer than its request a response may wait, in seconds: its asker may have lost the connection.
-RESPONSE_GRACE = 60.0
 #: How long a response to a request that never expires may wait, in seconds.
 RESPONSE_LIFE = 7 * 24 * 3600.0
 
@@ -192,7 +190,7 @@ def reply_call(
         raise InvalidParameterError(f"message {request.message_id} has no correlation id to reply to")
     priority = request.priority if priority is None else priority
     key = f"response to {request.message_id}" if once else None
-    life = RESPONSE_LIFE if request.expires_in is None else request.expires_in + RESPONSE_GRACE
+    left = request.expires_in  # 0 when the asker waits no longer: then nothing is stored
     return PutCall(
         request.queue_id,
         body,
@@ -200,7 +198,7 @@ def reply_call(
         request.sender_id,
         request.correlation_id,
         key,
-        expires=min(life, arguments.LIFE_MAX),
+        expires=RESPONSE_LIFE if left is None else min(left, arguments.LIFE_MAX),
         headers=headers,
     )
 

@@ -341,7 +341,7 @@ def _check_new_message(message: packets.NewMessage, settings: ServerSettings) ->
     if message.delay_ms is not None:
         _check_within("delay_ms", message.delay_ms, 0, _TEN_YEARS_MS)
     if message.expires_ms is not None:
-        _check_within("expires_ms", message.expires_ms, 1, _TEN_YEARS_MS)
+        _check_within("expires_ms", message.expires_ms, 0, _TEN_YEARS_MS)
     _check_content(message, settings)
 
 

@@ -241,7 +241,7 @@ class Calls:
             *_confirmed_columns(confirmed),
             keys if any(keys) else None,
             delays if any(delays) else None,
-            lives if any(lives) else None,
+            lives if any(life is not None for life in lives) else None,
             partitions if any(partitions) else None,
             None,
             headers if any(headers) else None,

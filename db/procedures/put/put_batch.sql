@@ -28,7 +28,8 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     delays_ms bigint[] DEFAULT NULL,     -- per element: how long nobody can read it, in milliseconds; NULL for an
                                          -- element, or for all, without
     lives_ms bigint[] DEFAULT NULL,      -- per element: after how long it expires, in milliseconds, unless its queue
-                                         -- has it expire sooner; NULL for an element, or for all, without
+                                         -- has it expire sooner; 0 for one whose time is over, which is not stored;
+                                         -- NULL for an element, or for all, without
     partition_keys text[] DEFAULT NULL,  -- per element: the key of its partition; NULL for an element, or for all,
                                          -- without
     middleware_id int DEFAULT NULL,      -- through which middleware; NULL for none
@@ -37,8 +38,8 @@ CREATE OR REPLACE FUNCTION telesto.put_batch(
     OUT errors smallint[],               -- NULL when all elements are done, else per element: NULL when done, BUSY (not
                                          -- executed, try again), CLIENT_NOT_EXISTING, QUEUE_NOT_EXISTING,
                                          -- SESSION_FENCED, QUEUE_FULL or NUMBER_REPEATED
-    OUT message_ids bigint[]             -- per element: the id, rising in the elements' order; 0 where not taken, and
-                                         -- the negative id of the message that was put first under the element's key
+    OUT message_ids bigint[]             -- per element: the id, rising in the elements' order; 0 where not taken or
+                                         -- its time was over, and the negative id of the message that was put first under the element's key
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
@@ -60,11 +61,18 @@ DECLARE
     -- Whether an element goes elsewhere than into messages; NULL for an element, or for all, that does not.
     hidden_elements boolean[];
     fitting boolean;
+    some_over constant boolean := coalesce(0 = ANY (lives_ms), false);
     state_rows tid[];
     touched tid[];
     arrived timestamptz;
     newest_id bigint;
 BEGIN
+    IF some_over AND dedup_keys IS NOT NULL THEN
+        -- What is not stored keeps nothing else from being stored under its key.
+        dedup_keys := ARRAY(SELECT CASE WHEN element.life_ms = 0 THEN NULL ELSE element.key END
+                            FROM unnest(dedup_keys, lives_ms) WITH ORDINALITY AS element (key, life_ms, i)
+                            ORDER BY element.i);
+    END IF;
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
 
@@ -133,11 +141,18 @@ BEGIN
                                 queues, granted, existing, free_counts, dedup_keys) AS judged;
     END IF;
 
+    IF some_over THEN
+        message_ids := ARRAY(SELECT CASE WHEN element.life_ms = 0 THEN least(element.message_id, 0)
+                                         ELSE element.message_id END
+                             FROM unnest(message_ids, lives_ms) WITH ORDINALITY AS element (message_id, life_ms, i)
+                             ORDER BY element.i);
+    END IF;
+
     SELECT record.errors, record.message_ids INTO errors, message_ids
     FROM telesto.record_puts(client_ids, sessions, numbers, method_ids, element_requests, errors, message_ids)
          AS record;
     touched := state_rows;
-    IF errors IS NOT NULL OR dedup_keys IS NOT NULL THEN
+    IF errors IS NOT NULL OR dedup_keys IS NOT NULL OR some_over THEN
         SELECT array_agg(state_rows[taken.q]), array_agg(taken.n), array_agg(taken.directed),
                array_agg(taken.hidden), array_agg(taken.priorities)
         INTO touched, counts, directed_counts, hidden_counts, put_priorities

@@ -34,6 +34,18 @@ def test_get_takes_one_unless_told_otherwise(telesto: CommandLine, queue: str, p
     assert telesto.run("get", queue, "--count", "2").returncode == 4
 
 
+def test_a_response_that_comes_too_late_is_not_stored(telesto: CommandLine, queue: str) -> None:
+    telesto.output("put", queue, "question", "--correlation-id", "7", "--expires", "60")
+    request = json.loads(telesto.output("get", queue, "--json"))
+    assert 0 < request["expires_in"] <= 60
+    answer = ["put", queue, "answer", "--receiver", str(request["sender_id"]), "--correlation-id", "7"]
+    said = telesto.output(*answer, "--expires", "0").decode()
+    assert said == f"put nothing into {queue}: the time of the message was over\n"
+    assert json.loads(telesto.output("queue", "show", queue, "--json"))["depth"] == 0
+    assert telesto.output(*answer, "--expires", str(request["expires_in"])).startswith(b"put message ")
+    assert json.loads(telesto.output("queue", "show", queue, "--json"))["depth"] == 1
+
+
 def test_bodies_are_bytes(telesto: CommandLine, queue: str, tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(BINARY)
     telesto.output("put", queue, "--file", "blob")

@@ -168,7 +168,7 @@ PARAMETERS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "sequence": (1, whole(1, ID_MAX, none=True)),
     "delay": (0, seconds(False, 1e9)),
     "at": (datetime.now(UTC), st.one_of(not_a(datetime, none=True), st.datetimes())),
-    "expires": (0.5, seconds(True, 1e9)),
+    "expires": (0.5, seconds(False, 1e9)),
     "max_age": (0.5, seconds(True, 1e9)),
     "max_behind": (1, whole(1, 2**32 - 1, none=True)),
     "drop": (False, not_a(bool)),

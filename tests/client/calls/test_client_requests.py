@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -294,24 +295,44 @@ def test_a_request_that_nobody_took_in_time_is_not_handled(
     assert bodies == [b"in time"]
 
 
-def test_a_response_to_one_who_has_given_up_leaves_the_queue(
-    client: Any, connected: Connect, queue_id: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = connected("server")
-    request = asked_and_given_up(client, server, queue_id)
-    monkeypatch.setattr(shared, "RESPONSE_GRACE", 0.001)
-    server.reply(request, b"late")
-    until_empty(client, queue_id)
-
-
-def test_a_response_waits_a_little_longer_than_its_request_could(
+def test_a_response_to_one_who_has_given_up_is_not_stored(
     client: Any, connected: Connect, queue_id: int, real_service: Any
 ) -> None:
+    client.queue(queue_id).update(bury_expired=True)
     server = connected("server")
     request = asked_and_given_up(client, server, queue_id)
-    server.reply(request, b"late")
-    assert responses(real_service) == [pytest.approx(shared.RESPONSE_GRACE + request.expires_in, abs=0.002)]
-    assert client.retrieve_message(queue_id, timeout=0).body == b"late"
+    wait_until(lambda: request.expires_in == 0)
+    stored = server.put_message(queue_id, b"for anyone", expires=60)
+    assert server.reply(request, b"late") == 0
+    assert server.put_message(queue_id, b"late", receiver_id=request.sender_id, expires=0) == 0
+    assert server.put_message(queue_id, b"late", dedup_key="late", expires=0) == 0
+    assert server.put_message(queue_id, b"in time", dedup_key="late", expires=60) > stored
+    assert responses(real_service) == []
+    assert list(client.queue(queue_id).dead_letters()) == []
+    assert client.queue(queue_id).statistics().depth == 2
+
+
+def test_a_response_expires_with_its_request(
+    client: Any, connected: Connect, queue_id: int, real_service: Any
+) -> None:
+    server, asker = connected("server"), connected("asker")
+    asker.put_message(queue_id, b"x", correlation_id=5, expires=3_000)
+    request = server.retrieve_message(queue_id, timeout=PATIENCE_S)
+    left = request.expires_in
+    server.reply(request, b"in time")
+    assert responses(real_service) == [pytest.approx(left, abs=1.0)]
+    assert asker.retrieve_message(queue_id, timeout=0).body == b"in time"
+
+
+@pytest.mark.parametrize("off", [-86_400.0, 86_400.0])
+def test_a_response_is_not_lost_when_clocks_differ(
+    client: Any, connected: Connect, queue_id: int, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    now = time.time
+    server = Server(connected("server"), queue_id, lambda request: request.body[::-1])
+    monkeypatch.setattr(time, "time", lambda: now() + off)
+    assert ask(client, queue_id, b"abc") == b"cba"
+    server.stop()
 
 
 def test_the_response_of_a_server_expires_also_when_its_request_has_no_limit(

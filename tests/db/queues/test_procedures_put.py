@@ -50,6 +50,33 @@ def test_a_message_keeps_what_it_was_put_with(calls: Calls) -> None:
     }
 
 
+def test_what_is_over_when_it_is_put_is_not_stored(calls: Calls, client: Client) -> None:
+    first, second = calls.create_queue(client, max_messages=3), calls.create_queue(client, bury_expired=True)
+    answers = calls.put(
+        [
+            Put(client, [Element(first, b"1"), Element(first, b"over", life_ms=0, key="a")]),
+            Put(client, [Element(second, b"over", life_ms=0, delay_ms=5)]),
+            Put(client, [Element(second, b"over", life_ms=0, partition="a"), Element(first, b"2", key="a")]),
+            Put(client, [Element(NO_QUEUE, b"over", life_ms=0)]),
+            Put(client, [Element(second, b"late", life_ms=0, receiver=client.client_id, context=7)]),
+        ]
+    )
+    stored = [[message_id > 0 for message_id in answer.message_ids] for answer in answers]
+    assert stored == [[True, False], [False], [False, True], [False], [False]]
+    assert [answer.errors for answer in answers] == [
+        [None] * 2,
+        [None],
+        [None, None],
+        [QUEUE_NOT_EXISTING],
+        [None],
+    ]
+    assert calls.take_one(client, first, max_messages=9).bodies == [b"1", b"2"]
+    tables = ("messages", "delayed_messages", "keyed_messages", "dead_letters", "partition_arrivals")
+    assert [calls.scalar(f"SELECT count(*) FROM telesto.{table}") for table in tables] == [0] * len(tables)
+    again = Put(client, [Element(second, b"not stored")], number=answers[-1].number)
+    assert calls.put([again])[0].errors == [NUMBER_REPEATED]
+
+
 def test_times_of_arrival_rise_with_the_ids(calls: Calls, client: Client, queue: int) -> None:
     for _ in range(3):
         calls.put_bodies(client, queue, b"1", b"2")

@@ -105,6 +105,19 @@ async def test_a_response_goes_to_who_asked(connect: Connect) -> None:
     assert [message.body for message in answer.messages] == [b"answer"]
 
 
+async def test_a_response_whose_asker_waits_no_longer_is_not_stored(connect: Connect) -> None:
+    asker, server = await connect(), await connect()
+    await asker.register()
+    await server.register()
+    queue_id = await asker.create_queue()
+    response = {"receiver_id": asker.client_id, "context": 42}
+    assert await server.put_one(queue_id, **response, expires_ms=0) == 0
+    in_time = await server.put_one(queue_id, **response, expires_ms=60_000)
+    messages = await asker.read_now(queue_id, max_messages=9)
+    assert [message.message_id for message in messages] == [in_time]
+    assert in_time > 0
+
+
 async def test_one_message_goes_into_several_queues(wire: Wire) -> None:
     queue_ids = [await wire.create_queue() for _ in range(3)]
     answer = await wire.put(*reversed(queue_ids))
