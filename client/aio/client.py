@@ -93,7 +93,8 @@ class AsyncTelestoClient(AsyncRequests):
     async def connect(self) -> ClientRecord:
         """Connects, unless the client is connected already; returns what the service knows of the client.
 
-        The first call connects by itself. After SessionFencedError this takes the client back.
+        The first call connects by itself. While a lost connection is being replaced, this waits for that.
+        After SessionFencedError this takes the client back.
 
         Raises NotConnectedError when no middleware can be reached in ``call_timeout``,
         NameInUseError when another process of this machine is this client now, ClientNameNotUniqueError (only

@@ -111,6 +111,8 @@ class BaseSession(ABC):
         self.tried: Identity | None = None
         #: Those who wait for the first connection; empty once there was one.
         self._connecting: list[ConnectCall] = []
+        #: Those who wait for another connection in the place of a lost one.
+        self._reconnecting: list[ConnectCall] = []
         self._incarnation: str | None = None
         # Of the attempt to identify on the present connection.
         self._takeover: Takeover | None = None
@@ -205,7 +207,8 @@ class BaseSession(ABC):
     def connect(self, identity: Identity) -> ConnectCall:
         """Becomes a client of the service, unless it is one already, or is about to be one.
 
-        The call is over once requests can be sent. Raises what a closed client raises.
+        The call is over once requests can be sent, also when a lost connection has to be replaced first.
+        Raises what a closed client raises.
         """
         if self._closed is not None:
             raise failures.again(self._closed)
@@ -222,8 +225,10 @@ class BaseSession(ABC):
                 self._reconnect.start()
         elif self._connecting:
             self._connecting.append(call)
-        else:
+        elif self.phase is Phase.READY:
             self.finish(call)
+        else:
+            self._reconnecting.append(call)
         return call
 
     def begin(self, identity: Identity) -> None:
@@ -540,7 +545,8 @@ class BaseSession(ABC):
         before, self._incarnation = self._incarnation, result.incarnation
         self.tried = None
         self._joined(result, before)
-        connecting, self._connecting = self._connecting, []
+        connecting, self._connecting = self._connecting + self._reconnecting, []
+        self._reconnecting = []
         for call in connecting:
             self.finish(call)
 
@@ -562,6 +568,8 @@ class BaseSession(ABC):
 
     def _cancel_connecting(self, call: ConnectCall, *, needed: bool) -> None:
         """The caller no longer waits to be a client; ``needed`` tells that other calls wait for that."""
+        if call in self._reconnecting:
+            self._reconnecting.remove(call)
         if call not in self._connecting:
             return
         if needed:
@@ -595,7 +603,12 @@ class BaseSession(ABC):
             for call in due:
                 self._connecting.remove(call)
                 self.fail(call, failures.again(error))
-        for call in self._connecting:
+        for call in [call for call in self._reconnecting if call.deadline <= now]:
+            self._reconnecting.remove(call)
+            self.fail(
+                call, failures.not_connected_in_time(self._options, self._reconnect.failure, self.address)
+            )
+        for call in self._connecting + self._reconnecting:
             self.check_at = min(self.check_at, call.deadline)
 
     def _end(self, reason: TelestoError, error_for: Callable[[Call[Any]], TelestoError]) -> None:
@@ -614,7 +627,8 @@ class BaseSession(ABC):
         self.unlock_name()
         self._incarnation = None
         self.session = None
-        connecting, self._connecting = self._connecting, []
+        connecting, self._connecting = self._connecting + self._reconnecting, []
+        self._reconnecting = []
         for call in connecting:
             self.fail(call, failures.again(reason))
 

@@ -1059,6 +1059,9 @@ class Session(BaseSession):
         self._pings.clear()
         if self._connecting:
             self._stop_connecting(failures.closed_error())
+        reconnecting, self._reconnecting = self._reconnecting, []
+        for connect in reconnecting:
+            self.fail(connect, failures.closed_error())
         if self.phase in (Phase.READY, Phase.DRAINING):
             self.consumers.leave_all()
             self._ledger.received.release_all(self._clock())

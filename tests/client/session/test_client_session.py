@@ -25,6 +25,7 @@ from telesto.client.calls.queue_calls import (
 from telesto.client.errors import (
     ClientClosedError,
     DeadlineExceededError,
+    ForkedError,
     IncarnationChangedError,
     NotConnectedError,
     ProtocolViolationError,
@@ -556,11 +557,11 @@ def test_another_incarnation_of_the_database(wire: Wire, service: FakeService, q
     doubtful = wire.start(put(queue_id))
     question = wire.start(GetQueuesCall(0, 10))
     lose_answers(wire)
-    service.incarnation = "second"
+    before, service.incarnation = service.incarnation, "second"
     service.operations.clear()
     waiting = wire.start(put(queue_id, b"2"))
     wire.settle()
-    with pytest.raises(IncarnationChangedError, match="second instead of first"):
+    with pytest.raises(IncarnationChangedError, match=f"second instead of {before}"):
         wire.finish(doubtful)
     assert wire.finish(question)[0][0].name == "orders"
     assert wire.finish(waiting)
@@ -1283,6 +1284,48 @@ def test_a_busy_takeover_is_tried_again(wire: Wire, service: FakeService, queue_
     wire.advance(2)
     assert wire.finish(call)
     assert len(service.put_bodies) == 1
+
+
+def test_connect_waits_while_a_lost_connection_is_replaced(wire: Wire, queue_id: int) -> None:
+    wire.cut()
+    call = wire.session.connect(wire.session.identity)
+    wire.open_link()
+    assert call.phase != DONE
+    wire.settle()
+    wire.finish(call)
+    assert wire.session.connected
+    wire.finish(wire.session.connect(wire.session.identity))
+
+
+def test_connect_gives_up_in_time_and_the_client_goes_on(wire: Wire, queue_id: int) -> None:
+    wire.cut()
+    early = wire.session.connect(wire.session.identity)
+    given_up = wire.session.connect(wire.session.identity)
+    wire.session.abandon(given_up)
+    for _ in range(40):
+        attempt = wire.session.next_attempt
+        wire.session.attempt_failed(ConnectionLostError("nobody there"))
+        assert attempt is not None
+        wire.clock.now += 1.0
+        wire.session.tick()
+    late = wire.session.connect(wire.session.identity)
+    with pytest.raises(NotConnectedError, match="nobody there"):
+        wire.finish(early)
+    wire.advance(2)
+    wire.finish(late)
+    wire.run(put(queue_id))
+
+
+@pytest.mark.parametrize("end", ["close", "fail"])
+def test_who_waits_for_another_connection_hears_of_the_end(wire: Wire, queue_id: int, end: str) -> None:
+    wire.cut()
+    call = wire.session.connect(wire.session.identity)
+    if end == "close":
+        wire.session.begin_close()
+    else:
+        wire.session.fail_all(ForkedError("forked"))
+    with pytest.raises(NotConnectedError):
+        wire.finish(call)
 
 
 def test_connecting_gives_up_after_some_rounds(clock: Clock, service: FakeService) -> None:
