@@ -413,9 +413,9 @@ def list_subscriptions(*, of_client: int | None, after_id: int | None, max_rows:
     return _TEXTS["list_subscriptions"], of_client, after_id, max_rows
 
 
-def list_topics(*, after_id: int | None, max_rows: int | None) -> Statement:
+def list_topics(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
     """A page of the topics, by rising id."""
-    return _TEXTS["list_topics"], after_id, max_rows
+    return _TEXTS["list_topics"], after_id, max_rows, pattern
 
 
 def list_unconfirmed_hand_overs(

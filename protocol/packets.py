@@ -4709,15 +4709,18 @@ class ListTopics(RarePacket):
     Attributes:
         after_topic_id: The last topic received; 0 for the first page.
         limit: The largest number of elements in the answer; the middleware may send fewer.
+        like: Only those whose name is like this: `*` stands for any characters, `?` for one. At most
+            1,024 characters. Tag 1; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x49
 
-    __slots__ = ("after_topic_id", "limit")
+    __slots__ = ("after_topic_id", "limit", "like")
 
-    def __init__(self, after_topic_id: int, limit: int) -> None:
+    def __init__(self, after_topic_id: int, limit: int, *, like: str | None = None) -> None:
         self.after_topic_id = after_topic_id
         self.limit = limit
+        self.like = like
 
 
 class ListTopicsResponse(Packet):
@@ -6502,7 +6505,9 @@ LAYOUTS = Layouts(
             True,
         ),
         "PutToTopicResponse": Layout(PutToTopicResponse, {"results": "list<TopicPutResult>"}, {}, True),
-        "ListTopics": Layout(ListTopics, {"after_topic_id": "i64", "limit": "u32"}, {}, True),
+        "ListTopics": Layout(
+            ListTopics, {"after_topic_id": "i64", "limit": "u32"}, {1: ("like", "string")}, True
+        ),
         "ListTopicsResponse": Layout(
             ListTopicsResponse, {"topics": "list<TopicFigures>", "more": "bool"}, {}, True
         ),

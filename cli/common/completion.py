@@ -33,7 +33,9 @@ def queues(incomplete: str) -> list[str]:
 
 def topics(incomplete: str) -> list[str]:
     """Names of topics that begin so."""
-    return _asked(incomplete, lambda client: [row.name for row in client.topics()])
+    return _asked(
+        incomplete, lambda client: [row.name for row in client.topics(_like(incomplete), limit=NAMES_MAX)]
+    )
 
 
 def clients(incomplete: str) -> list[str]:

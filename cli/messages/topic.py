@@ -9,7 +9,7 @@ import typer
 
 from telesto.cli.common import completion
 from telesto.cli.common.durations import duration_option
-from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Url
+from telesto.cli.common.options import DEFAULT_URL, ClientName, Json, Like, Limit, Url
 from telesto.cli.messages.get import Count, Follow, Wait
 from telesto.cli.messages.put import Body, File, Headers, Lines, headers_of
 from telesto.cli.terminal import output
@@ -184,20 +184,25 @@ def list_topics(
     mine: Annotated[
         bool, typer.Option("--mine", help="List only the client's subscriptions, and how far behind each is.")
     ] = False,
+    like: Like = None,
+    limit: Limit = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
     """List the topics. Columns: messages ever put, subscribers, waiting messages, name."""
     from telesto.cli.common.connection import connected, require_name
+    from telesto.cli.terminal.failures import usage_error
 
     if mine:
+        if like is not None or limit is not None:
+            raise usage_error("--mine lists all subscriptions; it goes without --like and --limit")
         require_name(url, client_name)
     with connected(url, client_name) as client:
         if mine:
             _print_subscriptions(client.subscriptions(), as_json)
         else:
-            _print_topics(client.topics(), as_json)
+            _print_topics(client.topics(like, limit=limit), like, as_json)
 
 
 def show(topic: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
@@ -207,7 +212,8 @@ def show(topic: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     from telesto.cli.terminal.failures import CommandError
 
     with connected(url, None) as client:
-        found = next((one for one in client.topics() if one.name == topic), None)
+        # A name may have characters that stand for others.
+        found = next((one for one in client.topics(topic) if one.name == topic), None)
     if found is None:
         raise CommandError(f"there is no topic {topic!r}; telesto topic list shows them", ExitCode.REFUSED)
     if as_json:
@@ -253,7 +259,7 @@ def _as_dict(topic: TopicStatistics) -> dict[str, object]:
     return {"topic": fields.pop("name"), **fields}
 
 
-def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
+def _print_topics(topics: list[TopicStatistics], like: str | None, as_json: bool) -> None:
     output.print_list(
         topics,
         (
@@ -264,7 +270,9 @@ def _print_topics(topics: list[TopicStatistics], as_json: bool) -> None:
         ),
         as_json=as_json,
         as_dict=_as_dict,
-        empty="There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME",
+        empty="There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME"
+        if like is None
+        else f"No topic is called like {like}.",
     )
 
 

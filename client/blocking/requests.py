@@ -376,9 +376,17 @@ class Requests:
 
     # ------------------------------------------------------------------ topics
 
-    def topics(self) -> list[TopicStatistics]:
-        """Lists all topics, by rising id."""
-        return all_pages(self._driver, TopicsCall, lambda topic: topic.topic_id)
+    def topics(self, like: str | None = None, *, limit: int | None = None) -> list[TopicStatistics]:
+        """Lists the topics, by rising id.
+
+        Args:
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            limit: at most this many.
+        """
+        page = partial(TopicsCall, arguments.check_like(like))
+        if limit is not None:
+            arguments.check_count("limit", limit)
+        return all_pages(self._driver, page, lambda topic: topic.topic_id, limit)
 
     def subscriptions(self) -> list[Subscription]:
         """Lists this client's subscriptions, by rising id, with how far each is."""

@@ -218,13 +218,12 @@ class GetCall(Call[list[TopicMessage]], request=packets.GetFromTopics):
 class TopicsCall(Call[tuple[list[TopicStatistics], bool]], request=packets.ListTopics):
     """Asks for a page of topics; returns it and whether there is more."""
 
-    def __init__(self, after_topic_id: int, limit: int) -> None:
-        self.after_topic_id = after_topic_id
-        self.limit = limit
+    def __init__(self, like: str | None, after_topic_id: int, limit: int) -> None:
+        self._request = packets.ListTopics(after_topic_id, limit, like=like)
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
-        return packets.ListTopics(self.after_topic_id, self.limit).encode(packet_id)
+        return self._request.encode(packet_id)
 
     def result(self) -> tuple[list[TopicStatistics], bool]:
         """Returns the page and whether there is more."""

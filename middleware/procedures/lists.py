@@ -1,4 +1,4 @@
-"""Lists for people: queues with what waits in them, clients, consumers, middlewares."""
+"""Lists for people: queues and topics with what waits in them, clients, consumers, middlewares."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from telesto.protocol.packets import (
     ListConsumersResponse,
     ListMiddlewaresResponse,
     ListQueuesResponse,
+    ListTopicsResponse,
     MiddlewareFigures,
     Packet,
     QueueFigures,
+    TopicFigures,
 )
 
 #: Bytes of a row on the wire at most: four names of 255 characters of four bytes, and figures.
@@ -50,6 +52,10 @@ def _list(
 
 def _queue(row: Row) -> QueueFigures:
     return QueueFigures(row["queue_id"], row["name"], row["depth"])
+
+
+def _topic(row: Row) -> TopicFigures:
+    return TopicFigures(row["topic_id"], row["name"], row["last_number"], row["subscribers"], row["depth"])
 
 
 def _client(row: Row) -> ClientFigures:
@@ -99,6 +105,13 @@ LIST_QUEUES = _list(
     ),
     ListQueuesResponse,
     _queue,
+)
+LIST_TOPICS = _list(
+    lambda packet, rows: calls.list_topics(
+        after_id=packet.after_topic_id, max_rows=rows, pattern=_pattern(packet.like)
+    ),
+    ListTopicsResponse,
+    _topic,
 )
 LIST_CLIENTS = _list(
     lambda packet, rows: calls.list_client_figures(

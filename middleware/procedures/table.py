@@ -41,7 +41,7 @@ _SHARED: dict[int, Handler] = {
     packets.Subscribe.METHOD_ID: topics.SUBSCRIBE,
     packets.Unsubscribe.METHOD_ID: topics.UNSUBSCRIBE,
     packets.DeleteTopic.METHOD_ID: topics.DELETE_TOPIC,
-    packets.ListTopics.METHOD_ID: topics.LIST_TOPICS,
+    packets.ListTopics.METHOD_ID: lists.LIST_TOPICS,
     packets.ListSubscriptions.METHOD_ID: topics.LIST_SUBSCRIPTIONS,
     packets.PurgeQueue.METHOD_ID: administration.purge_queue,
     packets.CancelMessage.METHOD_ID: administration.CANCEL_MESSAGE,

@@ -1,4 +1,4 @@
-"""Subscribing, unsubscribing, deleting and listing."""
+"""Subscribing, unsubscribing, deleting, and listing subscriptions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from telesto.middleware.scheduling.single_request import OneCall, Reply, Row, nu
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     ListSubscriptionsResponse,
-    ListTopicsResponse,
     SubscribeResponse,
     SubscriptionFigures,
     SubscriptionState,
     Success,
-    TopicFigures,
 )
 
-#: Bytes of a topic or a subscription on the wire at most: 1,024 characters of four bytes, and the figures.
+#: Bytes of a subscription on the wire at most: 1,024 characters of four bytes, and the figures.
 _ROW_BYTES = 4 * 1_024 + 96
 
 
@@ -60,17 +58,6 @@ def _delete_reply(request: Request, rows: list[Row], _settings: ServerSettings) 
     return Reply(Success())
 
 
-def _topics(request: Request, settings: ServerSettings) -> calls.Statement:
-    rows = page_rows(request, settings, _ROW_BYTES)
-    return calls.list_topics(after_id=request.packet.after_topic_id, max_rows=rows)
-
-
-def _topics_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
-    more = len(rows) == page_rows(request, settings, _ROW_BYTES)
-    columns = "topic_id", "name", "last_number", "subscribers", "depth"
-    return Reply(ListTopicsResponse([TopicFigures(*(row[name] for name in columns)) for row in rows], more))
-
-
 def _subscriptions(request: Request, settings: ServerSettings) -> calls.Statement:
     return calls.list_subscriptions(
         of_client=request.pipeline.client.client_id,
@@ -100,5 +87,4 @@ def _counters(row: Row) -> SubscriptionFigures:
 SUBSCRIBE = OneCall(_subscribe, _subscribe_reply)
 DELETE_TOPIC = OneCall(_delete, _delete_reply)
 UNSUBSCRIBE = OneCall(_unsubscribe, _unsubscribe_reply)
-LIST_TOPICS = OneCall(_topics, _topics_reply)
 LIST_SUBSCRIPTIONS = OneCall(_subscriptions, _subscriptions_reply)

@@ -258,6 +258,7 @@ def check_topic_page(packet: packets.ListTopics, _settings: ServerSettings, _fra
     """Checks ListTopics."""
     _check_not_negative("after_topic_id", packet.after_topic_id)
     _check_positive("limit", packet.limit)
+    _check_like(packet.like)
 
 
 def check_subscription_page(

@@ -919,7 +919,10 @@ class FakeConnection:
         return packets.Success()
 
     def _on_list_topics(self, _: int, packet: packets.ListTopics) -> packets.Packet:
-        return self.service.topics.list_topics(packet)
+        topics = {topic.topic_id: topic for topic in self.service.topics.topics.values()}
+        return self.service.topics.list_topics(
+            _listed(topics, packet.after_topic_id, packet.like), packet.limit
+        )
 
     def _on_list_subscriptions(self, _: int, packet: packets.ListSubscriptions) -> packets.Packet:
         assert self.client is not None

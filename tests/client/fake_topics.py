@@ -136,10 +136,9 @@ class FakeTopics:
         told = [packets.SubscriptionName(key, name) for key, name in names.items()]
         return packets.GetFromTopicsResponse(chosen, told if chosen else [])
 
-    def list_topics(self, packet: packets.ListTopics) -> packets.ListTopicsResponse:
-        found = [topic for topic in self.topics.values() if topic.topic_id > packet.after_topic_id]
+    def list_topics(self, found: list[FakeTopic], limit: int) -> packets.ListTopicsResponse:
         rows = []
-        for topic in found[: packet.limit]:
+        for topic in found[:limit]:
             positions = [
                 subscription.position
                 for subscription in self.subscriptions.values()
@@ -149,7 +148,7 @@ class FakeTopics:
             rows.append(
                 packets.TopicFigures(topic.topic_id, topic.name, topic.last_number, len(positions), depth)
             )
-        return packets.ListTopicsResponse(rows, len(found) > packet.limit)
+        return packets.ListTopicsResponse(rows, len(found) > limit)
 
     def list_subscriptions(
         self, client_id: int, packet: packets.ListSubscriptions

@@ -2,8 +2,9 @@
 -- Purpose:    A page of the topics, by rising id.
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.list_topics(
-    after_id bigint,  -- the last topic of the page before; 0 for the first page
-    max_rows int      -- at most this many
+    after_id bigint,           -- the last topic of the page before; 0 for the first page
+    max_rows int,              -- at most this many
+    pattern text DEFAULT NULL  -- only those whose name is LIKE this; NULL for all
 )
 RETURNS TABLE (
     topic_id bigint,     -- a topic
@@ -21,7 +22,7 @@ BEGIN
            state.last_number - coalesce(least(telesto.lowest_position(topic.topic_id), state.last_number),
                                         state.last_number)
     FROM (SELECT topic.topic_id, topic.name FROM telesto.topics AS topic
-          WHERE topic.topic_id > after_id
+          WHERE topic.topic_id > after_id AND (pattern IS NULL OR topic.name LIKE pattern)
           ORDER BY topic.topic_id
           LIMIT max_rows) AS topic
     CROSS JOIN LATERAL (SELECT state.last_number, state.subscribers FROM telesto.topic_states AS state

@@ -88,6 +88,11 @@ def test_topics_and_subscriptions_are_listed(telesto: CommandLine, topic: str, n
     }
     lines = telesto.output("topic", "list").decode().splitlines()
     assert f"2\t1\t1\t{topic}" in lines
+    (only,) = telesto.objects("topic", "list", "--like", topic)
+    assert (only["topic"], only["last_number"]) == (topic, 2)
+    assert telesto.objects("topic", "show", topic) == [only]
+    assert "there is no topic" in telesto.error(1, "topic", "show", topic[:-1] + "?")
+    assert "--mine" in telesto.error(2, "topic", "list", "--mine", "--like", "a*", "--client", name)
 
 
 def test_what_is_subscribed_to_already_or_not_is_said(telesto: CommandLine, topic: str, name: str) -> None:

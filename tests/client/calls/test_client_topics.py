@@ -209,6 +209,10 @@ def test_topics_and_subscriptions_are_listed(connected: Connect, topic: str) -> 
     figures = {found.name: (found.last_number, found.subscribers, found.depth) for found in client.topics()}
     assert figures[topic] == (3, 2, 3)
     assert figures[topic + "2"] == (0, 1, 0)
+    assert [found.name for found in client.topics(topic + "?")] == [topic + "2"]
+    assert [found.name for found in client.topics(topic + "*")] == [topic, topic + "2"]
+    assert [found.name for found in client.topics(topic + "*", limit=1)] == [topic]
+    assert client.topics("no " + topic) == []
     first, second = client.subscriptions()
     assert (first.subscription_id, first.topic, first.last_number) == (one, topic, 3)
     assert first.lag in (1, 2)

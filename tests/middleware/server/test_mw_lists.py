@@ -27,6 +27,30 @@ async def test_queues_are_found_by_their_names_page_by_page(connect: Connect) ->
     assert await found("c*") == []
 
 
+async def test_topics_are_found_by_their_names_page_by_page(connect: Connect) -> None:
+    wire = await (await connect()).register()
+    for name in ("a_1", "ab1", "a%1", "b.1"):
+        await wire.ask(packets.Subscribe(wire.number(), [], name))
+
+    async def found(like: str | None, after: int = 0, limit: int = 100) -> list[packets.TopicFigures]:
+        answer = await wire.ask(packets.ListTopics(after, limit, like=like))
+        assert isinstance(answer, packets.ListTopicsResponse)
+        assert answer.more == (len(answer.topics) == limit)
+        return answer.topics
+
+    for like, names in (
+        (None, ["a_1", "ab1", "a%1", "b.1"]),
+        ("a?1", ["a_1", "ab1", "a%1"]),
+        ("a_1", ["a_1"]),
+        ("a%1", ["a%1"]),
+        ("B*", []),
+    ):
+        assert [topic.topic for topic in await found(like)] == names
+    (first,) = await found("*1", limit=1)
+    (second,) = await found("a*", after=first.topic_id, limit=1)
+    assert (second.topic, second.subscribers) == ("ab1", 1)
+
+
 async def test_what_waits_in_a_queue_is_counted(connect: Connect, queue_id: int) -> None:
     wire = await (await connect()).register()
     for _ in range(3):
@@ -73,6 +97,7 @@ async def test_clients_consumers_and_middlewares(connect: Connect, queue_id: int
         (packets.ListQueues(0, 0), "limit"),
         (packets.ListQueues(0, 1, like="x" * 1_025), "like"),
         (packets.ListClients(0, 1, like="a\0b"), "like"),
+        (packets.ListTopics(0, 1, like="x" * 1_025), "like"),
         (packets.ListClients(-1, 1), "after_client_id"),
         (packets.ListConsumers(-1, 1), "after_consumer_id"),
         (packets.ListConsumers(0, 1, queue_id=0), "queue_id"),
