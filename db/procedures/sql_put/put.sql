@@ -23,34 +23,14 @@ CREATE OR REPLACE FUNCTION telesto.put(
                                         -- database user unless given
 )
 RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER
+LANGUAGE sql SECURITY DEFINER
 AS $$
-#variable_conflict use_variable
-DECLARE
-    type constant regtype := pg_typeof(body);
-    content bytea;
-    content_type text;
-BEGIN
-    IF type = 'bytea'::regtype THEN
-        content := body;
-    ELSIF type IN ('varchar'::regtype, 'bpchar'::regtype, 'name'::regtype) THEN
-        content := convert_to(body::text, 'UTF8');
-        content_type := 'text/plain; charset=utf-8';
-    ELSE
-        content := convert_to(CASE WHEN type IN ('json'::regtype, 'jsonb'::regtype) THEN body::text
-                                   ELSE to_json(body)::text END, 'UTF8');
-        content_type := 'application/json';
-    END IF;
-    PERFORM telesto.check_headers(headers);
-    RETURN telesto.put_message(
-        telesto.declare_client(sender), telesto.get_queue(queue), content, priority, receiver_id, context, dedup_key, delay,
-        expires, partition_key,
-        CASE WHEN content_type IS NULL THEN headers
-             ELSE jsonb_build_object('content-type', content_type) || coalesce(headers, '{}') END);
-END
+SELECT telesto.put_message(telesto.declare_client(sender), telesto.get_queue(queue), encoded.content, priority, receiver_id,
+                           context, dedup_key, delay, expires, partition_key, encoded.all_headers)
+FROM telesto.encode_body(body, headers) AS encoded
 $$;
 
--- A quoted string without a type has none of its own, so PostgreSQL takes it for text.
+-- A quoted string without a type has none of its own, so PostgreSQL takes it for text, but not for any type.
 CREATE OR REPLACE FUNCTION telesto.put(
     queue text,                         -- the queue's name
     body text,                          -- the content
@@ -69,9 +49,7 @@ CREATE OR REPLACE FUNCTION telesto.put(
 RETURNS bigint
 LANGUAGE sql SECURITY DEFINER
 AS $$
-SELECT telesto.put(queue, convert_to(body, 'UTF8'), priority,
-                   CASE WHEN coalesce(jsonb_typeof(headers), 'object') = 'object'
-                        THEN '{"content-type": "text/plain; charset=utf-8"}'::jsonb || coalesce(headers, '{}')
-                        ELSE headers END, delay, expires,
-                   dedup_key, partition_key, receiver_id, context, sender)
+SELECT telesto.put_message(telesto.declare_client(sender), telesto.get_queue(queue), encoded.content, priority, receiver_id,
+                           context, dedup_key, delay, expires, partition_key, encoded.all_headers)
+FROM telesto.encode_body(body, headers) AS encoded
 $$;

@@ -50,7 +50,7 @@ def test_clients_and_middlewares_refuse_the_same(code: int) -> None:
     ("statement", "character"),
     [
         ("SELECT telesto.require_name(%L)", invisible_character),
-        ("SELECT telesto.put_to_topic({client}, %L, '')", invisible_character),
+        ("SELECT telesto.put_to_topic(%L, '')", invisible_character),
         ("SELECT telesto.put_message({client}, {queue}, '', dedup_key => %L)", control_character),
         ("SELECT telesto.put_message({client}, {queue}, '', partition_key => %L)", control_character),
     ],

@@ -736,18 +736,22 @@ class TestAdministration:
         ("'\\x00ff'::bytea", b"\x00\xff", None),
     ],
 )
-def test_a_body_of_any_type_is_put_by_the_names_of_queue_and_client(
-    user: Session, body: str, stored: bytes, content_type: str | None
+@pytest.mark.parametrize(
+    ("procedure", "table"), [("put", "staged_messages"), ("put_to_topic", "staged_topic_messages")]
+)
+def test_a_body_of_any_type_is_put_by_the_names_of_queue_or_topic_and_client(
+    user: Session, procedure: str, table: str, body: str, stored: bytes, content_type: str | None
 ) -> None:
     user.queue("orders")
     what, source, rows = body.partition(" FROM ")
-    staged = user.value(f"SELECT telesto.put('orders', {what}){source}{rows}")
-    [found] = user.rows(
-        "SELECT sender_id, queue_id, body, headers FROM telesto.staged_messages WHERE staged_id = %s", staged
-    )
+    staged = user.value(f"SELECT telesto.{procedure}('orders', {what}){source}{rows}")
+    [found] = user.rows(f"SELECT * FROM telesto.{table} WHERE staged_id = %s", staged)
     assert found["body"] == stored
     assert found["headers"] == (None if content_type is None else {"content-type": content_type})
-    assert found["queue_id"] == user.value("SELECT telesto.get_queue('orders')")
+    if procedure == "put":
+        assert found["queue_id"] == user.value("SELECT telesto.get_queue('orders')")
+    else:
+        assert found["topic"] == "orders"
     assert found["sender_id"] == user.value("SELECT telesto.declare_client()")
     assert user.value("SELECT (telesto.identify(%s)).name = session_user", found["sender_id"])
 
@@ -769,23 +773,39 @@ def test_what_is_put_by_names_has_all_that_a_message_may_have(user: Session) -> 
     assert found["sender_id"] == shop == user.value("SELECT (telesto.get_client_id('shop')).client_id")
 
 
-def test_puts_by_name_refuse_what_they_cannot_take(user: Session) -> None:
-    with pytest.raises(psycopg.Error, match="there is no queue 'none'") as refused:
-        user.value("SELECT telesto.put('none', 'nails')")
-    assert refused.value.sqlstate == "TL007"
+def test_what_is_put_to_a_topic_has_the_given_headers_and_sender(user: Session) -> None:
+    user.value(
+        """SELECT telesto.put_to_topic('prices', 'wheat 210', sender => 'shop',
+           headers => '{"content-type": "text/csv", "a": "b"}')"""
+    )
+    [found] = user.rows("SELECT * FROM telesto.staged_topic_messages")
+    assert found["headers"] == {"content-type": "text/csv", "a": "b"}
+    assert found["sender_id"] == user.value("SELECT telesto.declare_client('shop')")
+
+
+@pytest.mark.parametrize("procedure", ["put", "put_to_topic"])
+def test_puts_by_name_refuse_what_they_cannot_take(user: Session, procedure: str) -> None:
     user.queue("orders")
-    for arguments in (
-        "'orders', NULL",
-        "'orders', 'nails', headers => '[]'",
-        "'orders', 'nails', sender => ''",
+    user.client("looker", READ_ONLY)
+    crowd = ", ".join(f'"{number}": ""' for number in range(64))  # and content-type
+    for arguments, code in (
+        ("'orders', NULL", "TL012"),
+        ("'', 'nails'", "TL007" if procedure == "put" else "TL012"),
+        ("NULL, 'nails'", "TL007" if procedure == "put" else "TL012"),
+        ("'orders', NULL::jsonb", "TL012"),
+        ("'orders', 'nails', headers => '[]'", "TL012"),
+        ("'orders', 'nails', headers => 'null'", "TL012"),
+        ("'orders', 'nails', headers => '{\"a\": 1}'", "TL012"),
+        (f"'orders', 'nails', headers => '{{{crowd}}}'", "TL012"),
+        ("'orders', 'nails', sender => ''", "TL012"),
+        ("'orders', 'nails', sender => 'looker'", "TL013"),
     ):
         with pytest.raises(psycopg.Error) as refused:
-            user.value(f"SELECT telesto.put({arguments})")
-        assert refused.value.sqlstate == "TL012", arguments
-    user.client("looker", READ_ONLY)
-    with pytest.raises(psycopg.Error) as refused:
-        user.value("SELECT telesto.put('orders', 'nails', sender => 'looker')")
-    assert refused.value.sqlstate == "TL013"
+            user.value(f"SELECT telesto.{procedure}({arguments})")
+        assert refused.value.sqlstate == code, arguments
+    if procedure == "put":
+        with pytest.raises(psycopg.Error, match="there is no queue 'none'"):
+            user.value("SELECT telesto.put('none', 'nails')")
 
 
 def test_two_transactions_that_put_first_under_one_name_are_one_client(

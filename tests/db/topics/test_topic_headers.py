@@ -74,17 +74,16 @@ def test_from_sql(topic_calls: TopicCalls) -> None:
     client = topic_calls.register()
     subscription = topic_calls.subscribe(client, "t")
     for headers in (Jsonb(HEADERS), Jsonb({}), None):
-        topic_calls.value("put_to_topic", client.client_id, "t", b"body", headers)
+        topic_calls.value("put_to_topic", "t", b"body", headers)
     topic_calls.row("place_staged_topics", 10)
     assert got(topic_calls, client, subscription, max_messages=9) == [HEADERS, None, None]
 
 
 def test_what_cannot_be_is_refused(topic_calls: TopicCalls) -> None:
-    client = topic_calls.register()
     with pytest.raises(psycopg.Error, match="size is a text, not number") as caught:
-        topic_calls.value("put_to_topic", client.client_id, "t", b"body", Jsonb({"size": 7}))
+        topic_calls.value("put_to_topic", "t", b"body", Jsonb({"size": 7}))
     assert caught.value.sqlstate == "TL012"
     topic_calls.connection.execute("UPDATE telesto.installation SET max_body_bytes = 30")
     with pytest.raises(psycopg.Error, match="40 bytes of body and headers are too long: 30") as caught:
-        topic_calls.value("put_to_topic", client.client_id, "t", bytes(11), Jsonb({"name": "value"}))
+        topic_calls.value("put_to_topic", "t", bytes(11), Jsonb({"name": "value"}))
     assert caught.value.sqlstate == "TL026"

@@ -260,7 +260,7 @@ def test_topics_go_beside_puts_and_subscribers_and_nothing_is_lost(
     def stage(client: Client) -> None:
         calls = open_calls()
         while not done.is_set():
-            calls.value("put_to_topic", client.client_id, "b", b"staged")
+            calls.value("put_to_topic", "b", b"staged", None, client.name)
             calls.row("place_staged_topics", 100)
 
     def delete(client: Client) -> int:

@@ -111,7 +111,7 @@ async def test_a_message_that_nobody_told_of_is_found(
     waiting = wire.send(get(subscription, wait_ms=LONG_MS))
     await until_waiting(server, 1)
     connection = await asyncpg.connect(database_url)
-    await connection.execute("SELECT telesto.put_to_topic($1, 't', 'staged')", wire.client_id)
+    await connection.execute("SELECT telesto.put_to_topic('t', 'staged')")
     await connection.execute("SELECT telesto.place_staged_topics(10)")
     await connection.close()
     assert bodies(await waiting) == [b"staged"]
@@ -125,7 +125,7 @@ async def test_what_an_application_stages_is_placed_after_its_commit_in_order(
     connection = await asyncpg.connect(database_url)
     async with connection.transaction():
         for body in (b"1", b"2"):
-            await connection.execute("SELECT telesto.put_to_topic($1, 't', $2)", wire.client_id, body)
+            await connection.execute("SELECT telesto.put_to_topic('t', $1::bytea)", body)
         # The transaction is open, and holds nobody up.
         assert await publish(wire, "t", b"meanwhile") == [1]
         assert bodies(await wire.ask(get(subscription, max_messages=9))) == [b"meanwhile"]
