@@ -68,6 +68,40 @@ async def test_what_fails_leaves_nothing_behind(
     assert client.queue(queue).statistics().depth == 0
 
 
+@pytest.mark.parametrize("is_coroutine", [True, False])
+async def test_a_transaction_that_fails_at_its_commit_comes_again(
+    app: App,
+    queue: str,
+    database: psycopg.Connection,
+    letters: Callable[[], list[str]],
+    client: TelestoClient,
+    is_coroutine: bool,
+) -> None:
+    """As by a constraint that is checked then; neither its work nor its acknowledgement is done."""
+    database.execute("CREATE TABLE IF NOT EXISTS once (number int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    database.execute("TRUNCATE once")
+    attempts: list[int] = []
+
+    def begin(number: int) -> bytes:
+        attempts.append(number)
+        return b"INSERT INTO once VALUES (%d), (%d)" % (number, number + (attempts.count(number) == 3))
+
+    async def coroutine(connection: Any, number: int) -> None:
+        await connection.execute(begin(number))
+
+    def plain(connection: Any, number: int) -> None:
+        connection.execute(begin(number))
+
+    declare: Any = app.task(queue=queue, name="work", transaction=True, max_attempts=3, backoff=0)
+    declare(coroutine if is_coroutine else plain).put(1)
+    async with working(app):
+        await until(lambda: database.execute("SELECT FROM once").fetchall())
+    assert attempts == [1, 1, 1]
+    assert database.execute("SELECT number FROM once ORDER BY number").fetchall() == [(1,), (2,)]
+    assert letters() == []
+    assert client.queue(queue).statistics().depth == 0
+
+
 async def test_one_whose_lease_is_lost_changes_nothing(
     app: App, queue: str, database: psycopg.Connection, client: TelestoClient
 ) -> None:
