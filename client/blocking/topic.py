@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from signal import Signals
 from typing import overload
 
 from telesto.client import arguments
 from telesto.client.blocking.lists import all_pages, in_batches
+from telesto.client.blocking.pool import stopping_at
 from telesto.client.calls.topic_calls import (
     DeleteTopicCall,
     GetCall,
@@ -86,23 +88,39 @@ class SubscribedTopics:
         self,
         *,
         timeout: Duration | None = None,
+        stop_signals: Iterable[Signals] = (),
     ) -> Iterator[TopicMessage]:
         """Yields messages one by one as they come, as iterating does, until none came for some time.
 
         Args:
             timeout: how long to wait for each, in seconds; None without limit.
+            stop_signals: signals that end it once what was yielded is worked on, such as
+                ``(signal.SIGTERM, signal.SIGINT)``; a second one does what it does without this. In the main
+                thread only.
 
         It ends when the client is closed as well. Several are fetched at a time (``fetch_ahead``); what was
         fetched and not yielded comes to the next ``get``.
         """
-        while True:
-            try:
-                found = self._get(GetCall(self._name, timeout, ahead=self._driver.options.fetch_ahead))
-            except ClientClosedError:
-                return
-            if not found:
-                return
-            yield found[0]
+        stopped = False
+        call = GetCall(self._name, timeout)
+
+        def stop() -> None:
+            nonlocal stopped
+            stopped = True
+            self._driver.tell_in_signal(self._driver.session.end_get, call)
+
+        with stopping_at(arguments.check_signals("stop_signals", stop_signals), stop):
+            while True:
+                call = GetCall(self._name, timeout, ahead=self._driver.options.fetch_ahead)
+                if stopped:
+                    return
+                try:
+                    found = self._get(call)
+                except ClientClosedError:
+                    return
+                if not found:
+                    return
+                yield found[0]
 
     def __iter__(self) -> Iterator[TopicMessage]:
         return self.messages()

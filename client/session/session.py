@@ -681,6 +681,15 @@ class Session(BaseSession):
         self._ledger.subscriptions.positions.keep(messages[call.max_messages :])
         self.finish(call)
 
+    def end_get(self, call: GetCall) -> None:
+        """Ends a get as if its time were up; what it may still get comes to the next one."""
+        if not call.order:  # it is about to be made
+            call.wait = 0.0
+        elif call.phase < DONE:
+            if call.phase == SENT:
+                self.orphan(call)
+            self.finish(call)
+
     def _begin_get(self, call: GetCall) -> None:
         """Ends a get with what was fetched before, or puts it in line."""
         call.messages = self._ledger.subscriptions.positions.take_fetched(call.topic, call.max_messages)

@@ -25,9 +25,8 @@ def main(name: str, file: str) -> None:
         )
         prices = client.topic("prices")
         prices.subscribe(max_behind=100_000)  # again, it changes nothing
-        signal.signal(signal.SIGTERM, lambda *_: client.close())  # ends the loop
         print(f"{name} is there", flush=True)
-        for message in prices.messages():
+        for message in prices.messages(stop_signals=(signal.SIGTERM,)):
             tick = message.json()
             with database:
                 # After a crash the last ticks may come again, under the numbers that they had.

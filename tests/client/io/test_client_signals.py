@@ -1,6 +1,7 @@
 """The blocking client in signal handlers, and consumers that end at a signal."""
 
 import _thread
+import asyncio
 import json
 import random
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer
+from faults.waiting import wait_until
 from started import STARTED
 from telesto.client import (
     AsyncTelestoClient,
@@ -251,6 +253,83 @@ async def test_signals_that_no_handler_can_have_are_refused_for_asyncio(fake_ser
         with pytest.raises(InvalidParameterError, match="stop_signals"):
             await client.queue(1).run_consumer(handle, stop_signals=(signal.SIGTERM, signal.SIGKILL))
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def soon() -> None:
+    """Sends the main thread a signal, once it has had the time to wait."""
+    assert threading.main_thread().ident is not None
+    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGUSR1)).start()
+
+
+MOMENTS = ["waiting", "working", "second of two gets", "away"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_signal_ends_an_iteration_over_a_topic_and_nothing_is_lost(
+    fake_server: FakeServer, dead_port: int, moment: str
+) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    with (
+        TelestoClient(f"telesto://127.0.0.1:{dead_port}", name="alice") as away,
+        TelestoClient(fake_server.url, name="alice") as client,
+        ThreadPoolExecutor(1) as executor,
+    ):
+        topic = client.topic("prices")
+        topic.subscribe()
+        topic.put_many([b"1", b"2", b"3"])
+        got = []
+        if moment == "second of two gets":
+            assert len(topic.get_many(3)) == 3
+            first = executor.submit(topic.get, timeout=2)
+            wait_until(lambda: first.running())
+        if moment != "working":
+            soon()
+        read = away.topic("prices") if moment == "away" else topic
+        for message in read.messages(stop_signals=(signal.SIGUSR1,)):
+            got.append(message.body)
+            if moment == "working" and len(got) == 2:
+                signal.raise_signal(signal.SIGUSR1)
+        assert got == {"waiting": [b"1", b"2", b"3"], "working": [b"1", b"2"]}.get(moment, [])
+        assert signal.getsignal(signal.SIGUSR1) is before
+        if moment == "second of two gets":
+            assert first.result() is None
+        topic.put(b"4")
+        rest = [message.body for message in topic.messages(timeout=0)]
+        assert got + rest == ([b"4"] if moment == "second of two gets" else [b"1", b"2", b"3", b"4"])
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_signal_ends_an_iteration_over_a_topic_of_asyncio(
+    fake_server: FakeServer, dead_port: int, moment: str
+) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    async with (
+        AsyncTelestoClient(f"telesto://127.0.0.1:{dead_port}", name="alice") as away,
+        AsyncTelestoClient(fake_server.url, name="alice") as client,
+    ):
+        topic = client.topic("prices")
+        await topic.subscribe()
+        await topic.put_many([b"1", b"2", b"3"])
+        got = []
+        if moment == "second of two gets":
+            assert len(await topic.get_many(3)) == 3
+            first = asyncio.create_task(topic.get(timeout=2))
+            await asyncio.sleep(0)
+        if moment != "working":
+            soon()
+        read = away.topic("prices") if moment == "away" else topic
+        async for message in read.messages(stop_signals=(signal.SIGUSR1,)):
+            got.append(message.body)
+            if moment == "working" and len(got) == 2:
+                signal.raise_signal(signal.SIGUSR1)
+                await asyncio.sleep(0.05)
+        assert got == {"waiting": [b"1", b"2", b"3"], "working": [b"1", b"2"]}.get(moment, [])
+        assert signal.getsignal(signal.SIGUSR1) is before
+        if moment == "second of two gets":
+            assert await first is None
+        await topic.put(b"4")
+        rest = [message.body async for message in topic.messages(timeout=0)]
+        assert got + rest == ([b"4"] if moment == "second of two gets" else [b"1", b"2", b"3", b"4"])
 
 
 # ---------------------------------------------------------------------------------- whole processes
