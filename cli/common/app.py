@@ -75,7 +75,10 @@ def execute(arguments: list[str]) -> int:
 
 
 def build(arguments: list[str]) -> typer.Typer:
-    """The command line with the command that `arguments` name, or with all of them."""
+    """The command line with the command that `arguments` name, or with all of them.
+
+    The list of them in `telesto --help` has neither their options nor what is below groups, which take long.
+    """
     root = typer.Typer(
         name="telesto",
         no_args_is_help=True,
@@ -86,19 +89,28 @@ def build(arguments: list[str]) -> typer.Typer:
     )
     root.callback(help="A message queue service on PostgreSQL.")(_root)
     asked = arguments[0] if arguments else ""
+    only_listed = arguments in (["--help"], ["-h"])
     for word in [asked] if asked in COMMANDS else COMMANDS:
         module = import_module(f"telesto.cli.{COMMANDS[word]}")
         subcommands: dict[str, Any] = getattr(module, "SUBCOMMANDS", {})
         if not subcommands:
-            root.command(word)(with_patience(getattr(module, word)))
+            command = getattr(module, word)
+            if only_listed:
+                root.command(word, help=command.__doc__)(_do_nothing)
+            else:
+                root.command(word)(with_patience(command))
             continue
         group = typer.Typer(no_args_is_help=True, help=module.HELP)
         # With a callback, a group of a single command stays a group.
-        group.callback()(lambda: None)
-        for name, command in subcommands.items():
+        group.callback()(_do_nothing)
+        for name, command in () if only_listed else subcommands.items():
             group.command(name)(with_patience(command))
         root.add_typer(group, name=word)
     return root
+
+
+def _do_nothing() -> None:
+    """Stand for a command that is only listed, and for the callback of a group."""
 
 
 def _print_version(asked: bool) -> None:

@@ -16,6 +16,20 @@ def test_help_lists_commands_and_exit_codes(bare_telesto: CommandLine) -> None:
         assert f"{code.value}: {meaning.replace('`', '')}" in shown
 
 
+def test_the_list_of_commands_is_the_same_without_their_options(bare_telesto: CommandLine) -> None:
+    listed = bare_telesto.output("--help")
+    assert bare_telesto.output("-h") == listed
+    whole = "from telesto.cli.common.app import build; build([])(args=['--help'], prog_name='telesto')"
+    result = subprocess.run(
+        [sys.executable, "-c", whole],
+        capture_output=True,
+        env=bare_telesto.environment,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    assert result.stdout == listed
+
+
 def test_every_exit_code_has_a_meaning() -> None:
     assert set(MEANINGS) == set(ExitCode)
 
