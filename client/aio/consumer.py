@@ -292,7 +292,9 @@ class AsyncConsumer:
     async def _join_queue(self, state: ConsumerState, gone: int) -> None:
         """Joins the queue that bears the name now, unless it is the one that is ``gone``."""
         while True:
-            state.queue_id = await self._queue._find(gone)
+            state.queue_id = await self._find(gone)
+            if not state.queue_id:  # stopped
+                return
             try:
                 await self._driver.ask(self._driver.session.join_consumer, state)
             except QueueNotExistingError:
@@ -301,6 +303,17 @@ class AsyncConsumer:
                 gone = state.queue_id
             else:
                 return
+
+    async def _find(self, gone: int) -> int:
+        """Finds the queue that bears the name now; returns 0 when the consumer is stopped meanwhile.
+
+        It does not ask by the handle, whose other callers would have to go on when the consumer is stopped.
+        """
+        known = self._queue.queue_id
+        if known and (known != gone or not self._queue.name):
+            return known
+        session = self._driver.session
+        return await self._driver.ask(session.find_to_join, self._state, self._queue.name)
 
     async def _join_anew(self, before: ConsumerState, until: float) -> bool:
         """Joins the queue that is made anew under the name of a deleted one; returns False if none is."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -50,20 +51,23 @@ class Queue(QueueHandle):
     """A queue as one client uses it. ``client.queue(name)`` makes it, and asks the service nothing.
 
     It finds the queue's id when it is first used, and finds it again when the queue was deleted and made anew
-    under its name.
+    under its name. Handles of one client are equal when they have the same name, or no name and the same
+    id. One by name and one by id never are, since a name may go to another queue.
 
     Attributes:
         name: its unique name; empty when it is known by its id only.
-        queue_id: its id; 0 before it was first used.
+        queue_id: its id; 0 before it was first used, and while it is found again.
     """
 
-    __slots__ = ("_driver", "_queues")
+    __slots__ = ("_driver", "_finding", "_found", "_queues", "_seekers")
 
     def __init__(self, queues: Queues, name: str = "", queue_id: int = 0) -> None:
         self._queues = queues
         self._driver = queues.driver
         self.name = name
-        self.queue_id = queue_id
+        self.queue_id = self._found = queue_id
+        self._finding = threading.Lock()
+        self._seekers: set[object] = set()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._key()[1]!r}>"
@@ -89,9 +93,26 @@ class Queue(QueueHandle):
 
         Raises QueueNotExistingError.
         """
-        if not self.queue_id or (self.queue_id == instead_of and self.name):
-            self.queue_id = self._driver.run(queue_calls.GetQueueIdCall(self.name))
-        return self.queue_id
+        queue_id = self.queue_id
+        if queue_id and (queue_id != instead_of or not self.name):
+            return queue_id
+        # One asks for all. Until the last of them has the id it is not shown, so that who comes later stands
+        # in line too, and calls of one handle take effect in their order.
+        self._driver.attach()
+        if queue_id:
+            self._found = queue_id
+        seeker = object()
+        self._seekers.add(seeker)
+        self.queue_id = 0
+        try:
+            with self._finding:
+                if not self._found or self._found == instead_of:
+                    self._found = self._driver.run(queue_calls.GetQueueIdCall(self.name))
+                return self._found
+        finally:
+            self._seekers.discard(seeker)
+            if not self._seekers:
+                self.queue_id = self._found
 
     def _with_id(self, act: Callable[[int], ResultT]) -> ResultT:
         """Does something with the queue's id; again when the queue was deleted and there is a new one."""
@@ -209,7 +230,7 @@ class Queue(QueueHandle):
     def _forget(self) -> None:
         """Has the queue's id found anew when the handle is used again, if its name is known."""
         if self.name:
-            self.queue_id = 0
+            self.queue_id = self._found = 0
 
     # ------------------------------------------------------------------ reading
 

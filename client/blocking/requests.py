@@ -353,7 +353,8 @@ class Requests:
         """Says that these messages are processed, when ``auto_confirm`` is off; in topics, with all before.
 
         The confirmation travels with the next request or a little later; ``close`` sends it at the latest.
-        With a state_dir it is durable on return.
+        With a state_dir it is durable on return. Raises ClientClosedError once the client is closed, though
+        not while handlers end before that.
         """
         of_queues, of_topics = shared.by_source(messages)
         if of_topics:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.consumer_state import ConsumerState
-from telesto.client.calls.queue_calls import DONE, Call
+from telesto.client.calls.queue_calls import DONE, Call, GetQueueIdCall
 from telesto.client.models import Duration, LeaseId, Message
 from telesto.protocol import packets
 from telesto.protocol.errors import LeaseLostError
@@ -30,6 +30,14 @@ class JoinCall(Call[ConsumerState], request=packets.JoinQueue):
     def result(self) -> ConsumerState:
         """Returns the consumer."""
         return self.state
+
+
+class FindToJoinCall(GetQueueIdCall):
+    """Finds the queue of a consumer that is about to join; ``stop`` ends it."""
+
+    def result(self) -> int:
+        """Returns the queue's id; 0 when it was ended first."""
+        return 0 if self.response is None else super().result()
 
 
 class LeaveCall(Call[None], request=packets.LeaveQueue):

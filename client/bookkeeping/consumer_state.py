@@ -15,7 +15,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import TelestoError
 
 if TYPE_CHECKING:
-    from telesto.client.bookkeeping.consumer_calls import JoinCall, NextCall
+    from telesto.client.bookkeeping.consumer_calls import FindToJoinCall, JoinCall, NextCall
 
 #: How many leases that are over a consumer remembers, for messages that are still on their way.
 LEASES_OVER_MAX = 1024
@@ -53,14 +53,13 @@ class ConsumerState:
         asking: how many answers are awaited before the application is given more.
         open: what the application has taken and not answered, with the keys of their partitions.
         over: leases of partitions that are over, and from which message on; nothing of them is to be begun.
-        lost: how many messages it lost before it answered.
         ended: why it gets no more messages; None while it lives.
         closed: the application has closed it.
         forgotten: the application dropped it without closing it, or stopped waiting for the close.
         stopped: nothing more is given to the application; what it has may still be answered.
         begun_at: when the application began a message last, as ``elapsed`` tells.
         slowed: how often the service found it slow.
-        joining: the call that makes it a member, until it is over.
+        joining: the call that finds the queue, or makes it a member, until it is over.
     """
 
     def __init__(
@@ -90,7 +89,9 @@ class ConsumerState:
         self.open: dict[LeaseId, str | None] = {}
         self.over: dict[int, int] = {}
         self.waiting: deque[NextCall] = deque()
-        self.lost = 0
+        #: One number, which the state for a queue that is made anew goes on with: what was taken from the old
+        #: one may be lost later.
+        self._lost = [0]
         self.ended: TelestoError | None = None
         self.closed = False
         self.stopped = False
@@ -98,15 +99,24 @@ class ConsumerState:
         self.slowed = 0
         self.begun_at = -math.inf
         self.touch_at = math.inf
-        self.joining: JoinCall | None = None
+        self.joining: FindToJoinCall | JoinCall | None = None
 
     def anew(self) -> ConsumerState:
         """Returns one with the same settings, which counts on."""
         credit = None if self.paced else self.credit_messages
         state = ConsumerState(credit, self.credit_bytes, self.keep_alive, self.ack_in_database)
         state.buffer.by_partition = self.buffer.by_partition
-        state.joins, state.lost, state.slowed = self.joins, self.lost, self.slowed
+        state.joins, state.slowed, state._lost = self.joins, self.slowed, self._lost
         return state
+
+    @property
+    def lost(self) -> int:
+        """How many messages it lost before it answered."""
+        return self._lost[0]
+
+    @lost.setter
+    def lost(self, lost: int) -> None:
+        self._lost[0] = lost
 
     def join_packet(self) -> packets.JoinQueue:
         """The request that makes it a member, to be sent now."""

@@ -30,6 +30,7 @@ from telesto.client.bookkeeping.consumer_calls import (
     LEASES_MAX,
     AckCall,
     CheckCall,
+    FindToJoinCall,
     JoinCall,
     LeaveCall,
     NackCall,
@@ -276,23 +277,30 @@ class Session(BaseSession):
         call.phase = DONE
 
     def confirm_topics(self, messages: list[TopicMessage]) -> None:
-        """The application has these messages of topics, and all before them."""
+        """The application has these messages of topics, and all before them. Raises ClientClosedError."""
+        self._check_open()
         self._ledger.subscriptions.confirm(messages)
 
     def give_back_topics(self, messages: Iterable[TopicMessage]) -> int:
-        """Those of these messages that are not confirmed come again; returns how many."""
+        """Those of these messages that are not confirmed come again; returns how many.
+
+        Raises ClientClosedError.
+        """
+        self._check_open()
         return self._ledger.subscriptions.give_back(messages)
 
     def confirm(self, hand_overs: Iterable[HandOverId]) -> ConfirmCall | None:
         """The application has processed these messages, which it confirms itself.
 
-        Returns a call to be waited for, if that is necessary.
+        Returns a call to be waited for, if that is necessary. Raises ClientClosedError.
         """
+        self._check_open()
         self._ledger.received.confirm(hand_overs, self._clock())
         return None
 
     def give_back(self, hand_overs: Iterable[HandOverId]) -> ReleaseCall:
-        """Gives back those of these messages of which this is still possible."""
+        """Gives back those of these messages of which this is still possible. Raises ClientClosedError."""
+        self._check_open()
         names = self._ledger.received.take_back(hand_overs, self._clock())
         call = ReleaseCall(names)
         if names:
@@ -302,6 +310,11 @@ class Session(BaseSession):
         else:
             self.finish(call)
         return call
+
+    def _check_open(self) -> None:
+        """Raises what a closed client raises."""
+        if self._closed is not None:
+            raise failures.again(self._closed)
 
     def confirm_answer(self, call: Call[Any]) -> None:
         """The caller has the answer, or no longer wants it."""
@@ -336,6 +349,16 @@ class Session(BaseSession):
             self.send_internal(InternalRequest(packets.CancelRequest(call.packet_id)))
 
     # ------------------------------------------------------------------ consumers
+
+    def find_to_join(self, state: ConsumerState, name: str) -> FindToJoinCall:
+        """Finds the queue of a consumer. Raises NotConnectedError and TooManyCallsError."""
+        call = FindToJoinCall(name)
+        if state.stopped:
+            self.finish(call)
+            return call
+        self.submit(call)
+        state.joining = call
+        return call
 
     def join_consumer(self, state: ConsumerState) -> JoinCall:
         """Makes a consumer. Raises NotConnectedError and TooManyCallsError."""

@@ -33,6 +33,7 @@ class _Served(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._server.deaf:
+            self._server.dropped += data
             return
         self.connection.receive(data)
         if self._server.cut_after_next and self.connection.client is not None:
@@ -51,6 +52,7 @@ class FakeServer:
 
     Attributes:
         deaf: nothing that comes is read any more.
+        dropped: what came meanwhile.
         cut_after_next: the next requests are executed and the connection is cut instead of an answer.
     """
 
@@ -58,6 +60,7 @@ class FakeServer:
         self.service = FakeService(time.monotonic)
         self.served: list[_Served] = []
         self.deaf = False
+        self.dropped = b""
         self.cut_after_next = False
         self.port = 0
         self.empty = asyncio.Event()

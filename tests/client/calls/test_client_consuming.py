@@ -366,7 +366,7 @@ def test_dead_letters(client: Any, queue_id: int) -> None:
     [
         ({"delay": -1}, InvalidParameterError),
         ({"delay": True}, TypeError),
-        ({"expires": 0}, InvalidParameterError),
+        ({"expires": -1}, InvalidParameterError),
         ({"expires": 1e12}, InvalidParameterError),
         ({"expires": "1"}, TypeError),
     ],

@@ -581,3 +581,14 @@ def test_what_nobody_waits_for_any_more_comes_again_in_its_order(seed: int) -> N
     for call in calls:
         bench.consumers.forget(call)
     assert bench.take_all() == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_lost_of_a_queue_that_was_made_anew_is_counted() -> None:
+    before = ConsumerState(10, 0, False)
+    first, second = (LeaseId(1, 1, message_id) for message_id in (1, 2))
+    before.open = {first: None, second: None}
+    before.lose([first])
+    after = before.anew()
+    assert after.lost == 1
+    before.lose([second])
+    assert after.lost == 2
