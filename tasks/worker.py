@@ -310,7 +310,7 @@ class Worker:
         done, _ = await asyncio.wait([ended], timeout=task.timeout)
         if not done:
             self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout:g} s")
-            _log.error("%s, so this process ends; it is here:\n%s", self._overdue, _stack_of(thread))
+            _log.error("%s, so this process ends; it is here:\n%s", self._overdue, stack_of(thread))
             self.stop()
         try:
             await ended
@@ -380,8 +380,8 @@ def _is_cancelled() -> bool:
     return current is not None and current.cancelling() > 0
 
 
-def _stack_of(thread: threading.Thread) -> str:
-    """Tells where a task is, without what has called it."""
+def stack_of(thread: threading.Thread) -> str:
+    """Returns where a thread is, without what has called the task."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no other way to see it
     frames = traceback.extract_stack(frame) if frame is not None else []
     callers = [number for number, each in enumerate(frames) if each.filename == __file__]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import io
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -21,11 +23,14 @@ from telesto.cli.common.service_errors import describe
 from telesto.cli.terminal.progress import is_shown
 from telesto.client import QueueSettingsDifferError, TelestoError
 from telesto.tasks import App, TaskTimeoutError, Worker
+from telesto.tasks.worker import stack_of
 
 #: How often a process tells the supervisor of what it has done, in seconds.
 TELL_S = 0.25
 #: The exit statuses of a process that could not begin, that failed, and of which a function ran too long.
 REFUSED, FAILED, OVERDUE = 2, 1, 3
+#: After so long, in seconds, it is told that a coroutine blocks the event loop.
+BLOCKED_S = 5.0
 #: Signals that are for the supervisor. They get a handler, because what tasks start inherits ignored ones.
 SUPERVISORS = (signal.SIGINT, signal.SIGHUP)
 #: Has a process end at once. A second SIGTERM could be lost behind the first one.
@@ -154,6 +159,9 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
             await asyncio.sleep(TELL_S)
             tell()
 
+    watch = LoopWatch(app, worker)
+    beating = asyncio.create_task(watch.beat())
+    threading.Thread(target=watch.run, daemon=True).start()
     asyncio.get_running_loop().add_signal_handler(AT_ONCE, worker.stop, 0)
     teller = asyncio.create_task(telling())
     try:
@@ -167,9 +175,48 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
         raise RefusedError(describe(error).replace("; update=True changes it", advice)) from error
     finally:
         teller.cancel()
+        beating.cancel()
         with suppress(OSError):
             tell()
     return 0
+
+
+class LoopWatch:
+    """Tells when a coroutine blocks the event loop, where no timeout of asyncio can end it.
+
+    When that lasts longer than any coroutine may take, the process ends.
+    """
+
+    def __init__(self, app: App, worker: Worker) -> None:
+        tasks = [task for task in app.tasks.values() if task.queue in worker.queues]
+        timeouts = [task.timeout for task in tasks if inspect.iscoroutinefunction(task.function)]
+        self._limit = max((math.inf if limit is None else limit for limit in timeouts), default=math.inf)
+        self._last = time.monotonic()
+
+    async def beat(self) -> None:
+        """Show that the event loop runs, until this is cancelled."""
+        while True:
+            self._last = time.monotonic()
+            await asyncio.sleep(TELL_S)
+
+    def run(self) -> None:
+        """Watch, in a thread of its own."""
+        told = math.inf
+        while True:
+            before = time.monotonic()
+            time.sleep(TELL_S)
+            now = time.monotonic()
+            if now - before > BLOCKED_S / 2:  # the whole process stood still, and the event loop may run now
+                self._last = now
+            last = self._last
+            blocked = now - last
+            if blocked > self._limit + GRACE_S:
+                _log.error("no coroutine may run for more than %g s, so this process ends", self._limit)
+                os._exit(OVERDUE)
+            if blocked > BLOCKED_S and told != last:
+                told = last
+                where = stack_of(threading.main_thread())
+                _log.error("a coroutine blocks the event loop for %d s now; it is here:\n%s", blocked, where)
 
 
 def _end_with_the_supervisor(drain: float) -> None:

@@ -41,7 +41,7 @@ def wait(file: str) -> None:
         time.sleep(0.01)
     say("waited", file)
 
-@app.task(queue={queue!r})
+@app.task(queue={queue!r}, timeout={timeout})
 async def endless() -> None:
     say("endless", os.getpid())
     await asyncio.Event().wait()
@@ -52,7 +52,7 @@ def hanging() -> None:
     while not Path("go").exists():
         time.sleep(0.01)
 
-@app.task(queue={queue!r})
+@app.task(queue={queue!r}, timeout={timeout})
 async def blocking() -> None:
     say("blocking", os.getpid())
     while not Path("never").exists():
@@ -77,7 +77,7 @@ class Shop:
         self.home = telesto.home
         self.queue = client.queue(queue)
         self.queue.update(max_attempts=3, backoff=0)
-        self.write(SHOP.format(queue=queue))
+        self.write(SHOP.format(queue=queue, timeout=3_600))
 
     def write(self, text: str) -> None:
         # Python takes a file of the same size and second for the one that it has compiled.
@@ -249,7 +249,9 @@ def test_of_two_reloads_the_second_counts(shop: Shop, broken: int) -> None:
     with shop.worker("--processes", "2") as process:
         wait_until(lambda: "2 processes at work" in shop.log())
         for reload in (1, 2):
-            shop.write(f"import time; time.sleep({3 - reload})\n" + SHOP.format(queue=shop.queue.name))
+            shop.write(
+                f"import time; time.sleep({3 - reload})\n" + SHOP.format(queue=shop.queue.name, timeout=3_600)
+            )
             shop.change('"one"', "nowhere" if reload == broken else '"two"')
             process.send_signal(signal.SIGHUP)
             wait_until(lambda count=reload: shop.log().count("loading the code anew") == count)  # type: ignore[misc]
@@ -279,6 +281,35 @@ def test_a_coroutine_that_blocks_its_event_loop_keeps_no_process(shop: Shop, is_
             end(process)
             assert f"process {blocked} does not end: it is killed" in shop.log()
         wait_until(lambda: not Path(f"/proc/{blocked}").exists())
+
+
+def test_a_coroutine_that_blocks_for_longer_than_its_timeout_ends_its_process(shop: Shop) -> None:
+    shop.write(SHOP.format(queue=shop.queue.name, timeout=0.5))
+    shop.put("blocking")
+    with shop.worker() as process:
+        wait_until(shop.has("one", "blocking"))
+        blocked = shop.process("one", "blocking")
+        shop.change('Path("never")', 'Path("shop.py")')  # for the next process
+        wait_until(lambda: f"process {blocked} ended with exit status 3" in shop.log())
+        wait_until(shop.idle)
+        end(process)
+    assert "a coroutine blocks the event loop for 5 s now; it is here:" in shop.log()
+    assert "in blocking" in shop.log()
+    assert "no coroutine may run for more than 0.5 s, so this process ends" in shop.log()
+
+
+def test_a_process_that_was_stopped_for_a_while_goes_on(shop: Shop) -> None:
+    shop.write(SHOP.format(queue=shop.queue.name, timeout=0.1))
+    with shop.worker() as process:
+        wait_until(lambda: "1 process at work" in shop.log())
+        (child,) = children(process.pid)
+        os.kill(child, signal.SIGSTOP)
+        time.sleep(6.0)  # longer than a coroutine may block
+        os.kill(child, signal.SIGCONT)
+        shop.put("ship", number=1)
+        wait_until(shop.has("one", "ship", 1))
+        assert children(process.pid) == [child]
+        end(process)
 
 
 def test_on_a_terminal_what_tasks_say_does_not_mix_with_the_progress(shop: Shop) -> None:
