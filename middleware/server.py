@@ -145,8 +145,9 @@ class MiddlewareServer:
         jobs_call = shared(database.make("jobs"))
         self.database_clock = DatabaseClock(jobs_call, self.counters)
         self._jobs = MaintenanceJobs(jobs_call, peers, self.database_clock, self._announcer, settings)
+        # Not by the connection of the jobs: one may take minutes, and others delete what is not noted.
         self._temporary_clients = TemporaryClients(
-            jobs_call, self._connected_temporary, self._jobs.temporary_clients.poke, settings
+            waiting_call, self._connected_temporary, self._jobs.temporary_clients.poke, settings
         )
         registry_connection = database.make("registry", gated=False)
         self.registry = Registry(

@@ -93,6 +93,28 @@ async def test_a_connected_temporary_client_is_seen_by_its_middleware(
         assert row == (True,)
 
 
+async def test_a_connected_temporary_client_stays_while_a_long_job_runs(
+    start_middleware: Any, connect: Any, names: Callable[[], list[str]], database_url: str
+) -> None:
+    first = await start_middleware(temporary_client_s=KEPT_S)
+    await start_middleware(temporary_client_s=KEPT_S)
+    async with AsyncTelestoClient(url_of(first)) as client:
+        await client.connect()
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            procedure = "SELECT pg_get_functiondef('telesto.sweep'::regproc)"
+            ((text,),) = connection.execute(procedure).fetchall()
+            slow = f"PERFORM pg_sleep(2) WHERE sweep.middleware_id = {first.peers.middleware_id};"
+            assert "\nBEGIN\n" in text
+            connection.execute(text.replace("\nBEGIN\n", f"\nBEGIN\n{slow}\n", 1).encode())
+            running = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+            await until(lambda: connection.execute(running).fetchall())
+            dead = await dying(connect, first)
+            await dead.close()
+            await until(lambda: "dead" not in names())
+            connection.execute(text.encode())
+        assert names() == [client.name]
+
+
 @pytest.mark.parametrize("connected", [False, True])
 async def test_a_temporary_client_that_was_taken_for_gone_begins_anew(
     start_middleware: Any, database_url: str, connected: bool
@@ -133,7 +155,7 @@ async def test_a_fenced_client_is_told_by_whom(start_middleware: Any, reconnects
     async with AsyncTelestoClient(url, name="alice") as first:
         queue = await first.create_queue("orders")
         before = server.connections.snapshot()
-        async with AsyncTelestoClient(url, name="alice") as second:
+        async with AsyncTelestoClient(url, name="alice", existing="take_over") as second:
             await second.connect()
             if reconnects:  # and then identifies itself over a new connection
                 for connection in before:
