@@ -89,7 +89,7 @@ class Worker:
         self.app = app
         self.queues = sorted(known if queues is None else queues)
         if unknown := [queue for queue in self.queues if queue not in known]:
-            raise ValueError(f"no task has the queue {unknown[0]!r}; there are {', '.join(sorted(known))}")
+            raise ValueError(f"no task has the queue {unknown[0]!r}; they have {', '.join(sorted(known))}")
         if not self.queues:
             raise ValueError("the application has no tasks")
         self._concurrency = concurrency
@@ -337,8 +337,9 @@ class Worker:
                 await queue.put(**put_arguments(periodic.message_at(tick)))
             except ClientClosedError:
                 return
-            except TelestoError:
-                _log.exception("the tick %s of task %s was not put", tick.isoformat(), periodic.task)
+            except TelestoError as error:
+                told = tick.isoformat()
+                _log.warning("the tick %s of task %s is not put yet: %s", told, periodic.task, error)
                 await asyncio.sleep(_AGAIN_S)
             else:
                 done = tick
