@@ -107,8 +107,9 @@ class Worker:
         """Works until ``stop`` or one of the signals; a second signal cancels what is under way.
 
         It waits for a service that is away, and says so in the log. Raises QueueSettingsDifferError when a
-        queue has other settings than tasks ask for, TaskTimeoutError when a function runs for too long: then
-        its thread runs on until the process ends, so end it at once.
+        queue has other settings than tasks ask for, PoolTimeout of psycopg_pool when a ``database`` cannot be
+        reached, TaskTimeoutError when a function runs for too long: then its thread runs on until the process
+        ends, so end it at once.
         """
         loop = asyncio.get_running_loop()
         signals = list(stop_signals)
@@ -116,9 +117,11 @@ class Worker:
             loop.add_signal_handler(number, self._signalled)
         try:
             async with AsyncExitStack() as stack:
-                await self._open_pools(stack)
                 self._client = client = await stack.enter_async_context(AsyncTelestoClient(self.app.url))
-                await self._work(client)
+                queues = await self._declare_queues(client)
+                if queues:
+                    await self._open_pools(stack)
+                await self._work(client, queues)
             await asyncio.gather(*self._closing)
         except ClientClosedError:
             if not self._stopping.is_set():
@@ -142,8 +145,7 @@ class Worker:
     def _signalled(self) -> None:
         self.stop(0 if self._stopping.is_set() else None)
 
-    async def _work(self, client: AsyncTelestoClient) -> None:
-        queues = await self._declare_queues(client)
+    async def _work(self, client: AsyncTelestoClient, queues: dict[AsyncQueue, QueueSettings]) -> None:
         ticking = [
             asyncio.create_task(self._tick(periodic, queue))
             for periodic in self.app.periodic_tasks
@@ -345,7 +347,10 @@ class Worker:
                 done = tick
 
     async def _open_pools(self, stack: AsyncExitStack) -> None:
-        """Opens connections to the database for tasks that run in a transaction."""
+        """Opens connections to the database for tasks that run in a transaction.
+
+        Raises PoolTimeout when there is none: better now than at the cost of messages' attempts.
+        """
         tasks = [task for task in self.app.tasks.values() if task.transaction and task.queue in self.queues]
         for is_coroutine in {inspect.iscoroutinefunction(task.function) for task in tasks}:
             import psycopg_pool
@@ -357,11 +362,13 @@ class Worker:
                     self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
                 )
                 self._pools[True] = await stack.enter_async_context(pool)
+                await pool.wait()
             else:
                 plain = psycopg_pool.ConnectionPool(
                     self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
                 )
                 self._pools[False] = stack.enter_context(plain)
+                await asyncio.to_thread(plain.wait)
 
 
 async def _awaited(result: Any) -> None:

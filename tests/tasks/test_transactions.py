@@ -1,20 +1,23 @@
 """Tasks that run in a transaction with the acknowledgement of their message."""
 
+import asyncio
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import psycopg_pool
 import pytest
 
 from faults.waiting import wait_until
 from started import STARTED
-from task_workers import until, working
+from task_workers import PATIENCE_S, until, working
 from telesto.client import NewMessage, TelestoClient
-from telesto.tasks import App
+from telesto.tasks import App, Worker
 
 PROGRAM = Path(__file__).with_name("task_transactions.py")
 TASKS, KILLS, BEGUN = 40, 3, 5
@@ -100,6 +103,27 @@ async def test_a_transaction_that_fails_at_its_commit_comes_again(
     assert database.execute("SELECT number FROM once ORDER BY number").fetchall() == [(1,), (2,)]
     assert letters() == []
     assert client.queue(queue).statistics().depth == 0
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+async def test_a_database_that_cannot_be_reached_costs_no_attempts(
+    url: str, queue: str, client: TelestoClient, is_coroutine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = psycopg_pool.AsyncConnectionPool if is_coroutine else psycopg_pool.ConnectionPool
+    monkeypatch.setattr(kind, "wait", partialmethod(kind.wait, timeout=0.5))
+    app = App(url, database="postgresql://127.0.0.1:1/nowhere")
+
+    async def coroutine(connection: Any) -> None: ...
+
+    def plain(connection: Any) -> None: ...
+
+    declare: Any = app.task(queue=queue, name="work", transaction=True)
+    declare(coroutine if is_coroutine else plain).put()
+    app.close()
+    with pytest.raises(psycopg_pool.PoolTimeout):
+        await asyncio.wait_for(Worker(app).run(), PATIENCE_S)
+    message = client.queue(queue).get(timeout=PATIENCE_S)
+    assert message.attempt == 1
 
 
 async def test_one_whose_lease_is_lost_changes_nothing(
