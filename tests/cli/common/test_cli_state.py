@@ -23,7 +23,7 @@ Put = Callable[..., None]
 KILLED = """
 import os, signal, sys
 from telesto.cli.main import run
-from telesto.client import TelestoClient
+from telesto.client import Queue, TelestoClient
 from telesto.client.durable.durable_session import DurableSession
 
 def before(*_, **__):
@@ -44,7 +44,7 @@ if point == "before the put is sent":
             before()
     DurableSession.end_flush = end_flush
 elif point == "before the put returns":
-    TelestoClient.put_messages = after(TelestoClient.put_messages)
+    Queue.put_many = after(Queue.put_many)
 elif point == "before it is confirmed":
     TelestoClient.confirm = before
 elif point == "after it is confirmed":
