@@ -91,11 +91,12 @@ def run(plan: Plan, events: Connection) -> NoReturn:
         sys.stdout = _Lines(sys.stdout.fileno())
     if sys.stderr is not None:
         sys.stderr = _Lines(sys.stderr.fileno())
-    logging.basicConfig(format="%(asctime)s %(process)d %(levelname)s %(message)s")
     _log.setLevel(logging.INFO)
     code = FAILED
     try:
         app = load(plan.application)
+        # Where the application has not configured logging, what it tells is shown.
+        logging.basicConfig(format="%(asctime)s %(process)d %(levelname)s %(message)s", level=logging.INFO)
         code = asyncio.run(_work(app, plan, events))
         app.close()
     except RefusedError as error:

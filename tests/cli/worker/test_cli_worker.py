@@ -312,6 +312,20 @@ def test_a_process_that_was_stopped_for_a_while_goes_on(shop: Shop) -> None:
         end(process)
 
 
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_what_an_application_logs_is_shown_as_it_wants(shop: Shop, is_configured: bool) -> None:
+    shop.change('say("ship", number)', 'logging.info("shipping"); say("ship", number)')
+    configure = "logging.basicConfig(level=logging.INFO, format='mine %(message)s')" if is_configured else ""
+    shop.change("app = App()", f"import logging; {configure}\napp = App()")
+    shop.put("ship", number=1)
+    with shop.worker() as process:
+        wait_until(shop.has("one", "ship"))
+        end(process)
+    assert ("mine shipping" in shop.log()) == is_configured
+    assert (" INFO shipping" in shop.log()) != is_configured
+    assert f"working on {shop.queue.name}" in shop.log()
+
+
 def test_on_a_terminal_what_tasks_say_does_not_mix_with_the_progress(shop: Shop) -> None:
     shop.put("show", text="before")
     for number in range(20):
