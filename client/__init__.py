@@ -31,6 +31,7 @@ from telesto.client.errors import (
     StateInUseError,
     StateMismatchError,
     StateWriteError,
+    TlsError,
     TooManyCallsError,
     TriesExhaustedError,
 )
@@ -143,6 +144,7 @@ __all__ = [
     "Subscription",
     "SubscriptionState",
     "TelestoClient",
+    "TlsError",
     "TooManyCallsError",
     "Topic",
     "TopicMessage",

@@ -91,8 +91,22 @@ class NotTelestoError(ProtocolViolationError):
     """What answers at the address is no middleware; the details say what it is, where that can be told."""
 
 
-def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConnectedError:
+class TlsError(NotConnectedError):
+    """There is no connection by TLS that can be trusted; the details say why, and nothing was sent."""
+
+
+def connection_failure(
+    address: str, failure: OSError | UnicodeError | TlsError, *, tls: bool
+) -> NotConnectedError:
     """Makes the error for an attempt to connect to ``address`` that failed, with what to do about it."""
+    if isinstance(failure, TlsError):
+        failure.address = address
+        return failure
+    error: NotConnectedError
+    if tls and (advice := _tls_failure(failure)):
+        error = TlsError(f"cannot connect to {address} by TLS: {advice}", address=address)
+        error.__cause__ = failure
+        return error
     if isinstance(failure, ConnectionRefusedError):
         advice = "nothing listens there; is `telesto serve` running?"
     elif isinstance(failure, (socket.gaierror, UnicodeError)):
@@ -106,6 +120,47 @@ def connection_failure(address: str, failure: OSError | UnicodeError) -> NotConn
     error = NotConnectedError(f"cannot connect to {address}: {advice}", address=address)
     error.__cause__ = failure
     return error
+
+
+#: What OpenSSL says of a certificate (its X509_V_ERR_ numbers), and what that means for people.
+_CERTIFICATES = {
+    9: "its certificate is not valid yet; is this machine's clock right?",
+    10: "its certificate has expired",
+    18: "its certificate is signed by itself; if that is meant to be, name its file as tls_ca",
+    19: "its certificate is by an authority that is not trusted here; name the authority's file as tls_ca",
+    20: "its certificate is by an authority that is not trusted here; name the authority's file as tls_ca",
+    62: "its certificate is for another name",
+    64: "its certificate is for another address",
+}
+
+
+def _tls_failure(failure: OSError | UnicodeError) -> str | None:
+    """Says what was wrong with TLS; None when it was not about TLS."""
+    import ssl  # here it is there already, and clients without TLS start faster without it
+
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        known = _CERTIFICATES.get(failure.verify_code)
+        said = failure.verify_message.rstrip(".").replace("Hostname mismatch, certificate", "it")
+        return f"{known} ({said})" if known else f"its certificate is refused: {said}"
+    if isinstance(failure, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)):
+        return "it ended the connection within the handshake; does a middleware with TLS listen there?"
+    if isinstance(failure, ssl.SSLError):
+        return tls_alert(failure)
+    return None
+
+
+def tls_alert(failure: Exception) -> str:
+    """Says what the other side, or OpenSSL, has against a connection by TLS; else what the failure says."""
+    reason = str(getattr(failure, "reason", None) or "")
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"):
+        return "what listens there speaks no TLS; without TLS a URL begins with telesto://"
+    if "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
+        return "it asks for a client's certificate; name one as tls_certificate, with its tls_key"
+    if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
+        return f"it refuses this client's certificate ({reason.rpartition('ALERT_')[2].lower()})"
+    if reason == "UNSUPPORTED_PROTOCOL" or "PROTOCOL_VERSION" in reason:
+        return "it speaks no TLS of version 1.2 or later"
+    return str(failure) or type(failure).__name__
 
 
 class MessageRejectedError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -34,7 +35,10 @@ def _alternatives(choices: object) -> str:
 
 
 _SCHEME = "telesto"
+#: The scheme for connections by TLS.
+_SCHEME_TLS = "telestos"
 _PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir")
+_TLS_PARAMETERS = ("tls_ca", "tls_certificate", "tls_key", "tls_verify")
 
 
 class Address(NamedTuple):
@@ -48,6 +52,23 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TlsParameters:
+    """How a client connects by TLS.
+
+    Attributes:
+        ca: a PEM file of the authorities to trust; None for those of the system.
+        certificate, key: PEM files by which the client shows who it is, if it is asked; None without, or for
+            a key in the certificate's file.
+        verify: refuse a middleware whose certificate is not trusted, or is for another name.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    verify: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceUrl:
     """A URL taken apart; what it does not name is None."""
 
@@ -57,10 +78,14 @@ class ServiceUrl:
     mode: ClientMode | None = None
     existing: ExistingClient | None = None
     state_dir: str | None = None
+    tls: TlsParameters | None = None
 
 
 def parse_url(url: str | None) -> ServiceUrl:
     """Reads ``telesto://host:port,host:port/?name=...&client_id=...&mode=...&existing=...&state_dir=...``.
+
+    ``telestos://`` connects by TLS, with ``tls_ca``, ``tls_certificate``, ``tls_key`` (PEM files) and
+    ``tls_verify=no``.
 
     Without a URL the environment variable TELESTO_URL is read, without that one the default is used: a
     middleware on this machine. Raises AddressError, which says what is wrong.
@@ -73,14 +98,14 @@ def parse_url(url: str | None) -> ServiceUrl:
         parts = urlsplit(url)
     except ValueError as error:
         raise AddressError(f"{url!r} is not a URL: {error}") from error
-    if parts.scheme != _SCHEME or not url[len(_SCHEME) :].startswith("://"):
+    if parts.scheme not in (_SCHEME, _SCHEME_TLS) or not url[len(parts.scheme) :].startswith("://"):
         raise AddressError(f"{url!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port")
     if parts.path not in ("", "/") or parts.fragment:
         raise AddressError(f"{url!r} has a path; after the addresses only /?name=value parameters may follow")
     if "@" in parts.netloc:
         raise AddressError("a user or password in the URL is not supported; name the client by ?name=...")
     addresses = tuple(parse_address(text) for text in parts.netloc.split(","))
-    return _with_parameters(addresses, parts.query)
+    return _with_parameters(addresses, parts.query, tls=parts.scheme == _SCHEME_TLS)
 
 
 def parse_address(text: str) -> Address:
@@ -121,7 +146,7 @@ def _split_port(text: str) -> tuple[str, str]:
         raise AddressError(f"{text!a} is not UTF-8 behind its percent signs") from error
 
 
-def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
+def _with_parameters(addresses: tuple[Address, ...], query: str, *, tls: bool) -> ServiceUrl:
     try:
         options = {"keep_blank_values": True, "strict_parsing": True, "errors": "strict"}
         pairs = parse_qsl(query, **options) if query else []  # type: ignore[arg-type]
@@ -133,10 +158,11 @@ def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
         raise AddressError(f"the URL's parameters {query!r} are not name=value: {error}") from error
     values: dict[str, str] = {}
     for key, value in pairs:
-        if key not in _PARAMETERS:
-            raise AddressError(
-                f"the URL has an unknown parameter {key!r}; known are {', '.join(_PARAMETERS)}"
-            )
+        if key in _TLS_PARAMETERS and not tls:
+            raise AddressError(f"the URL has {key}, but no TLS; write {_SCHEME_TLS}://host:port")
+        if key not in (*_PARAMETERS, *_TLS_PARAMETERS):
+            known = (*_PARAMETERS, *_TLS_PARAMETERS) if tls else _PARAMETERS
+            raise AddressError(f"the URL has an unknown parameter {key!r}; known are {', '.join(known)}")
         if key in values:
             raise AddressError(f"the URL has the parameter {key!r} twice")
         values[key] = value
@@ -149,6 +175,7 @@ def _with_parameters(addresses: tuple[Address, ...], query: str) -> ServiceUrl:
         mode=_mode(values.get("mode")),
         existing=_existing(values.get("existing")),
         state_dir=_state_dir(values.get("state_dir")),
+        tls=_tls(values) if tls else None,
     )
 
 
@@ -192,3 +219,16 @@ def _state_dir(text: str | None) -> str | None:
     if text is not None and (not text or "\0" in text):
         raise AddressError("the URL's state_dir must name a directory")
     return text
+
+
+def _tls(values: Mapping[str, str]) -> TlsParameters:
+    files = {name: values.get(name) for name in ("tls_ca", "tls_certificate", "tls_key")}
+    for name, file in files.items():
+        if file is not None and (not file or "\0" in file):
+            raise AddressError(f"the URL's {name} must name a file")
+    if files["tls_key"] and not files["tls_certificate"]:
+        raise AddressError("the URL has a tls_key, but no tls_certificate")
+    verify = values.get("tls_verify", "yes")
+    if verify not in ("yes", "no"):
+        raise AddressError(f"the URL's tls_verify must be yes or no, not {verify!r}")
+    return TlsParameters(files["tls_ca"], files["tls_certificate"], files["tls_key"], verify == "yes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import socket
 import time
@@ -11,10 +12,10 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
+from telesto.middleware.common import listening
 from telesto.middleware.common.logs import configure, logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
-from telesto.middleware.wire import listening
 
 _log = logger("processes")
 _FIRST_BACKOFF_S = 0.1
@@ -62,6 +63,12 @@ class Supervisor:
             if child.is_alive():
                 child.terminate()
         self._bell_end.send(b"!")
+
+    def read_certificates(self, *_: object) -> None:
+        """Has the processes read their certificate again."""
+        for child in self._children.values():
+            if child.is_alive() and child.pid is not None:
+                os.kill(child.pid, signal.SIGHUP)
 
     def _wait(self) -> None:
         timeout = None
@@ -113,11 +120,13 @@ class Supervisor:
 def supervise(settings: ServerSettings) -> None:
     """Runs the processes of the settings until SIGTERM, SIGINT or SIGHUP."""
     settings = settings.model_copy(update={"reuse_port": True})
-    with listening.bind(settings) as held:
+    with listening.bind(settings.host, settings.port, reuse_port=True) as held:
         settings = settings.model_copy(update={"port": held.getsockname()[1]})
         supervisor = Supervisor(settings, serve_process)
         for number in stop_signals():
             signal.signal(number, supervisor.stop)
+        if settings.tls_certificate is not None:
+            signal.signal(signal.SIGHUP, supervisor.read_certificates)
         for number in SIGNALS_WITHOUT_EFFECT:
             signal.signal(number, lambda *_: None)
         _log.info("serving", host=settings.host, port=settings.port, processes=settings.processes)

@@ -6,6 +6,9 @@ import asyncio
 import gc
 import math
 import multiprocessing
+import signal
+import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +22,7 @@ from telesto.middleware.cluster.registry import Registry
 from telesto.middleware.cluster.temporary_clients import TemporaryClients
 from telesto.middleware.cluster.wake_listener import WakeListener
 from telesto.middleware.cluster.watchdog import DatabaseWatchdog
+from telesto.middleware.common import listening
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError, failure_of
@@ -27,6 +31,7 @@ from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT, stop_signals
+from telesto.middleware.common.tls import ServerTls, TlsFilesError, TlsListener
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
 from telesto.middleware.consumers.consumer_changes import ConsumerChanges
@@ -41,7 +46,7 @@ from telesto.middleware.database.start import DatabaseStart
 from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.execution.worker_pool import WorkerPool
 from telesto.middleware.metrics.counters import Counters
-from telesto.middleware.metrics.http import AdminServer
+from telesto.middleware.metrics.http import CONNECTIONS_MAX, AdminServer
 from telesto.middleware.metrics.loop_lag import LoopLag
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.procedures.reads import answer_read
@@ -49,10 +54,9 @@ from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.waiting.room import Announcer, Notifier, WaitingRoom
-from telesto.middleware.wire import listening
 from telesto.middleware.wire.connection import Connection, Connections, Flusher, Intake
 from telesto.middleware.wire.descriptors import connections_that_fit
-from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas
+from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas, address_of, shown
 from telesto.middleware.wire.services import Services
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import GoAway
@@ -78,6 +82,7 @@ class MiddlewareServer:
         listener: what accepts connections; None before the start.
         peers: this middleware among the others.
         registry: what tells the others that it lives.
+        tls: its certificate; None when it speaks no TLS.
         budget: what is under way.
         connections: those of the clients.
         room: the reads that wait.
@@ -90,7 +95,10 @@ class MiddlewareServer:
     def __init__(
         self, settings: ServerSettings, consumer_clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Starts nothing yet; ``consumer_clock`` tells how long consumers take, in seconds."""
+        """Starts nothing yet; ``consumer_clock`` tells how long consumers take, in seconds.
+
+        Raises TlsFilesError.
+        """
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
         self.counters = Counters()
@@ -118,8 +126,12 @@ class MiddlewareServer:
         self._make_workers()
         self._make_wire()
         self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
+        self.tls: ServerTls | None = None
+        if settings.tls_certificate is not None:
+            self.tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
         self._admin = AdminServer(self.counters, self._tracer, self._is_healthy, self._nearly_used_up)
-        self.listener: asyncio.Server | None = None
+        self.listener: asyncio.Server | TlsListener | None = None
+        self._admin_listener: asyncio.Server | TlsListener | None = None
         self._address = ("", 0)
         self._tasks: list[asyncio.Task[None]] = []
         self._stop: asyncio.Task[None] | None = None
@@ -230,18 +242,14 @@ class MiddlewareServer:
 
         Raises what the steps of ``DatabaseStart`` raise, and OSError if it cannot bind the address.
         """
-        database = DatabaseStart(self._settings)
+        settings = self._settings
+        database = DatabaseStart(settings)
         await database.reach()
         await database.check_schema()
-        _calm_collector(self._settings.gc_threshold)
-        sock = listening.bind(self._settings)
-        try:
-            self.listener = await self._loop.create_server(
-                self._make_connection, sock=sock, backlog=self._settings.backlog, start_serving=False
-            )
-        except BaseException:
-            sock.close()
-            raise
+        _calm_collector(settings.gc_threshold)
+        sock = listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port)
+        context = None if self.tls is None else self.tls.for_clients
+        self.listener = await self._listener(sock, self._make_connection, context, settings.max_handshakes)
         self._address = sock.getsockname()[:2]
         try:
             await self._begin(database)
@@ -259,13 +267,46 @@ class MiddlewareServer:
             self._tasks.append(asyncio.create_task(work.run()))
         self._wake_listener.work.poke()
         # One more connection listens.
-        self.connections.limit = connections_that_fit(settings.max_connections, len(self.database) + 1)
+        others = len(self.database) + 1 + (settings.max_handshakes if self.tls else 0)
+        self.connections.limit = connections_that_fit(settings.max_connections, others)
         if settings.admin_port is not None:
-            port = await self._admin.start(settings.admin_host, settings.admin_port)
-            self.admin_address = (settings.admin_host, port)
+            sock = listening.bind(settings.admin_host, settings.admin_port)
+            context = None if self.tls is None else self.tls.for_admin
+            self._admin_listener = await self._listener(
+                sock, self._admin.make_connection, context, CONNECTIONS_MAX
+            )
+            await self._admin_listener.start_serving()
+            self.admin_address = (settings.admin_host, sock.getsockname()[1])
         self._lag.start()
         assert self.listener is not None
         await self.listener.start_serving()
+
+    async def _listener(
+        self,
+        sock: socket.socket,
+        make: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext | None,
+        handshakes: int,
+    ) -> asyncio.Server | TlsListener:
+        settings = self._settings
+        if context is not None:
+            return TlsListener(
+                sock,
+                context,
+                make,
+                backlog=settings.backlog,
+                most=handshakes,
+                limit_s=settings.handshake_limit_s,
+                linger_s=settings.linger_s,
+                failed=self._handshake_failed,
+            )
+        try:
+            return await self._loop.create_server(
+                make, sock=sock, backlog=settings.backlog, start_serving=False
+            )
+        except BaseException:
+            sock.close()
+            raise
 
     def _background(self) -> list[Periodic]:
         return [
@@ -291,6 +332,10 @@ class MiddlewareServer:
 
     def _make_connection(self) -> Connection:
         return Connection(self._services, self.connections, self._intake, self._flusher)
+
+    def _handshake_failed(self, peer: object, reason: str) -> None:
+        self.counters.aborted("tls_handshake")
+        self._events.info("handshake_failed", (address_of(peer), reason), peer=shown(peer), reason=reason)
 
     def _is_healthy(self) -> bool:
         return self._stop is None and self._workers.running
@@ -340,6 +385,11 @@ class MiddlewareServer:
             "The largest lag of the event loop.",
             lambda: self.counters.loop_lag_max_s,
         )
+        if self.tls is not None:
+            gauges["tls_certificate_left_seconds"] = (
+                "How long the certificate is valid; negative when it has expired.",
+                self.tls.left_s,
+            )
         for kind, queue in self._dispatcher.fair_queues.items():
             name = f"pipelines_{kind.name.lower()}"
             gauges[name] = (f"Pipelines whose next request is a {kind.name.lower()}.", queue.__len__)
@@ -419,7 +469,10 @@ class MiddlewareServer:
                 await self.registry.unregister()
         await self._wake_listener.close()
         await self.database.close()
-        await self._admin.stop()
+        if self._admin_listener is not None:
+            self._admin_listener.close()
+            self._admin.end_connections()
+            await self._admin_listener.wait_closed()
         self._lag.stop()
         self._quotas.close()
         self._deadlines.close()
@@ -477,7 +530,7 @@ def run(settings: ServerSettings) -> None:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings))
-    except (psycopg.Error, SchemaError) as error:
+    except (psycopg.Error, SchemaError, TlsFilesError) as error:
         _log.error("cannot_start", reason=str(error))
         raise SystemExit(1) from None
 
@@ -485,18 +538,23 @@ def run(settings: ServerSettings) -> None:
 async def _serve(settings: ServerSettings) -> None:
     server = MiddlewareServer(settings)
     start = asyncio.create_task(server.start())
-    _on_stop(start.cancel)
+    _on_stop(start.cancel, server.tls)
     with suppress(asyncio.CancelledError):
         await start
-        _on_stop(server.request_stop)
+        _on_stop(server.request_stop, server.tls)
         await server.wait_closed()
 
 
-def _on_stop(action: Callable[[], object]) -> None:
-    """Calls the action on a signal, and when the parent process has ended, whatever the reason."""
+def _on_stop(action: Callable[[], object], tls: ServerTls | None) -> None:
+    """Calls the action on a signal, and when the parent process has ended, whatever the reason.
+
+    With TLS, SIGHUP has the certificate read again instead.
+    """
     loop = asyncio.get_running_loop()
     for number in stop_signals():
         loop.add_signal_handler(number, action)
+    if tls is not None:
+        loop.add_signal_handler(signal.SIGHUP, tls.read_again)
     for number in SIGNALS_WITHOUT_EFFECT:
         loop.add_signal_handler(number, lambda: None)
     parent = multiprocessing.parent_process()

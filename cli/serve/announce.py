@@ -18,10 +18,19 @@ WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True)
 class Announcement:
-    """Announces that the service is ready; `data_dir` is None if the database was given by URL."""
+    """Announces that the service is ready.
+
+    Attributes:
+        data_dir: of the embedded database; None if the database was given by URL.
+        as_json: print it as one JSON object.
+        tls: both ports speak TLS.
+        advertised: the address that clients are told; None for that of the socket.
+    """
 
     data_dir: Path | None
     as_json: bool
+    tls: bool
+    advertised: str | None
 
     def print(self, host: str, port: int, admin: tuple[str, int] | None = None) -> None:
         """Print it, for people or as one JSON object; the service goes on if it cannot be printed."""
@@ -35,7 +44,7 @@ class Announcement:
         output.print_json(
             {
                 "address": _address(host, port),
-                "url": _url(host, port),
+                "url": self._url(host, port),
                 "admin_address": _address(*admin) if admin else None,
                 "data_dir": str(self.data_dir.resolve()) if self.data_dir else None,
                 "pid": os.getpid(),
@@ -43,20 +52,24 @@ class Announcement:
         )
 
     def _print_text(self, host: str, port: int, admin: tuple[str, int] | None) -> None:
-        output.print_line(f"Telesto serves {_url(host, port)} (Ctrl-C stops it)")
+        output.print_line(f"Telesto serves {self._url(host, port)} (Ctrl-C stops it)")
         if self.data_dir:
             output.print_line(f"Data:    {self.data_dir.resolve()}")
         if admin:
-            output.print_line(f"Metrics: http://{_address(*admin)}/metrics")
+            output.print_line(f"Metrics: {'https' if self.tls else 'http'}://{_address(*admin)}/metrics")
         output.print_line("Try, in another terminal:")
-        for command in _first_commands(host, port):
+        for command in _first_commands(self._url(host, port)):
             output.print_line(f"  {command}")
 
+    def _url(self, host: str, port: int) -> str:
+        if self.tls:  # the certificate is for the name that clients are told
+            return f"telestos://{self.advertised or _address(WILDCARDS.get(host, host), port)}"
+        return f"telesto://{_address(WILDCARDS.get(host, host), port)}"
 
-def _first_commands(host: str, port: int) -> list[str]:
+
+def _first_commands(url: str) -> list[str]:
     from telesto.cli.common.options import DEFAULT_URL
 
-    url = _url(host, port)
     setting = [] if url == DEFAULT_URL else [f"export TELESTO_URL={url}"]
     return [
         *_to_find_telesto(),
@@ -74,10 +87,6 @@ def _to_find_telesto() -> list[str]:
     if not script.exists() or (found and Path(found).resolve() == script.resolve()):
         return []
     return [f'export PATH={shlex.quote(str(script.parent))}:"$PATH"']
-
-
-def _url(host: str, port: int) -> str:
-    return f"telesto://{_address(WILDCARDS.get(host, host), port)}"
 
 
 def _address(host: str, port: int) -> str:

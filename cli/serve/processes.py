@@ -9,9 +9,9 @@ import threading
 from telesto.cli.serve.announce import WILDCARDS, Announcement
 from telesto.cli.serve.stop import Stop
 from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.middleware.common import listening
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.processes import Supervisor, serve_process
-from telesto.middleware.wire import listening
 
 READY_POLL_S = 0.05
 
@@ -22,7 +22,7 @@ def serve_processes(settings: ServerSettings, announcement: Announcement, stop: 
     At the signal the processes first answer the requests in flight.
     """
     settings = settings.model_copy(update={"reuse_port": True})
-    with listening.bind(settings) as held:
+    with listening.bind(settings.host, settings.port, reuse_port=True) as held:
         settings = settings.model_copy(update={"port": held.getsockname()[1]})
         supervisor = Supervisor(settings, serve_process)
         ours = stop.at_once
@@ -33,6 +33,8 @@ def serve_processes(settings: ServerSettings, announcement: Announcement, stop: 
             ours()
 
         stop.graceful, stop.at_once = supervisor.stop, at_once
+        if stop.read_certificates is not None:
+            stop.read_certificates = supervisor.read_certificates
         threading.Thread(target=_announce, args=(settings, announcement, stop), daemon=True).start()
         supervisor.run()
     return ExitCode.DONE

@@ -25,10 +25,11 @@ from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db import schema
 from telesto.db.install.url import without_password
+from telesto.middleware.common import listening
 from telesto.middleware.common.logs import configure, logger
 from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.common.tls import ServerTls, TlsFilesError
 from telesto.middleware.database.start import DatabaseStart
-from telesto.middleware.wire import listening
 
 _log = logger("serve")
 
@@ -51,19 +52,38 @@ def run_service(plan: ServePlan) -> int:
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
-    stop = Stop()
+    stop = Stop(tls=plan.settings.tls_certificate is not None)
+    _check_tls(plan.settings)
     with _address_errors(plan.settings):
         # Before the database starts: a port in use should be reported at once.
-        listening.bind(plan.settings).close()
+        settings = plan.settings
+        listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port).close()
         with _database(plan, stop) as settings:
             url = settings.database_url.get_secret_value()
-            announcement = Announcement(None if has_database(plan.settings) else plan.data_dir, plan.as_json)
+            data_dir = None if has_database(plan.settings) else plan.data_dir
+            announcement = Announcement(
+                data_dir, plan.as_json, settings.tls_certificate is not None, settings.advertised_address
+            )
             serve = serve_single if settings.processes == 1 else serve_processes
             try:
                 with explained_errors(url if has_database(plan.settings) else None):
                     return serve(settings, announcement, stop)
             finally:
                 stop.served()
+
+
+def _check_tls(settings: ServerSettings) -> None:
+    """Raises CommandError for files that cannot be used, before anything starts."""
+    if settings.tls_certificate is None:
+        return
+    try:
+        tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    except TlsFilesError as error:
+        raise usage_error(f"no TLS: {error}") from error
+    if tls.left_s() < 0:
+        output.print_error(
+            f"the certificate in {settings.tls_certificate} has expired; clients will refuse it"
+        )
 
 
 def _log_unknown(name: str, nearest: str | None) -> None:

@@ -23,6 +23,24 @@ AdminPort = Annotated[
         "--admin-port", min=0, max=65535, help="Serve /metrics and /healthz on this port. Default: none."
     ),
 ]
+TlsCertificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-certificate", metavar="FILE", help="Speak TLS with this certificate (PEM). Default: no TLS."
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", metavar="FILE", help="Its key. Default: it is in the certificate's file."),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-ca",
+        metavar="FILE",
+        help="Clients have to show a certificate of an authority in this file (PEM).",
+    ),
+]
 DataDirectory = Annotated[
     Path,
     typer.Option(
@@ -58,6 +76,9 @@ def serve(
     host: Host = None,
     port: Port = None,
     admin_port: AdminPort = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     database_url: DatabaseUrl = None,
     processes: Processes = None,
@@ -68,6 +89,8 @@ def serve(
 ) -> int:
     """Run the service until Ctrl-C, SIGTERM or SIGHUP; a second Ctrl-C ends it at once.
 
+    With TLS, SIGHUP has the certificate read again instead.
+
     Without a database URL it runs a PostgreSQL of its own in the data directory; the first start creates it.
     A setting comes from these options, else from its TELESTO_* variable, else from the file.
     TELESTO_LOG_LEVEL=warning makes the log shorter.
@@ -75,7 +98,15 @@ def serve(
     from telesto.cli.serve.settings import load_settings, print_settings
 
     settings = load_settings(
-        config, host=host, port=port, admin_port=admin_port, database_url=database_url, processes=processes
+        config,
+        host=host,
+        port=port,
+        admin_port=admin_port,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        tls_client_ca=tls_client_ca,
+        database_url=database_url,
+        processes=processes,
     )
     if show_config:
         variables.print_unknown()

@@ -21,7 +21,7 @@ from telesto.middleware.common.settings import ServerSettings
 _LINK = re.compile(r"(tcp|udp|sctp)://")
 
 
-def load_settings(config: Path | None, **options: str | int | None) -> ServerSettings:
+def load_settings(config: Path | None, **options: str | int | Path | None) -> ServerSettings:
     """The settings in effect. Raises CommandError, which names the setting or the file."""
     try:
         settings = ServerSettings.load(config, **options)

@@ -22,12 +22,17 @@ def serve_single(settings: ServerSettings, announcement: Announcement, stop: Sto
         loop = runner.get_loop()
         requested = asyncio.Event()
         stop.graceful = lambda: loop.call_soon_threadsafe(requested.set)
-        runner.run(_serve(settings, announcement, requested))
+        runner.run(_serve(settings, announcement, stop, requested))
     return ExitCode.DONE
 
 
-async def _serve(settings: ServerSettings, announcement: Announcement, requested: asyncio.Event) -> None:
+async def _serve(
+    settings: ServerSettings, announcement: Announcement, stop: Stop, requested: asyncio.Event
+) -> None:
     server = MiddlewareServer(settings)
+    if (tls := server.tls) is not None:
+        loop = asyncio.get_running_loop()
+        stop.read_certificates = lambda: loop.call_soon_threadsafe(tls.read_again)
     start = asyncio.create_task(server.start())
     end = asyncio.create_task(_end(requested, server, start))
     try:

@@ -17,19 +17,21 @@ class Stop:
     """Stops the service in order at a first signal, at once at a second one; for the main thread.
 
     SIGHUP does not count as a first or second signal: a closing terminal sends one and its shell another, and
-    systemd may send one together with SIGTERM.
+    systemd may send one together with SIGTERM. With TLS it stops nothing: the certificate is read again.
 
     Attributes:
         begun: whether a signal has come.
         graceful: begins the stop, without raising. If it is None, the program is unwound.
         at_once: ends everything that would outlive this process.
+        read_certificates: what SIGHUP does with TLS; None without.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: bool) -> None:
         self.begun = False
         self._insisted = False
         self.graceful: Callable[[], object] | None = None
         self.at_once: Callable[[], object] = _nothing
+        self.read_certificates: Callable[[], object] | None = _nothing if tls else None
         for number in handled():
             signal.signal(number, self._signalled)
         for number in SIGNALS_WITHOUT_EFFECT:
@@ -40,6 +42,9 @@ class Stop:
         self.graceful = _nothing
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and self.read_certificates is not None:
+            self.read_certificates()
+            return
         if self._insisted and number != signal.SIGHUP:
             self.at_once()
             os._exit(ExitCode.INTERRUPTED)

@@ -47,7 +47,9 @@ class TelestoClient(Requests):
 
         Args:
             url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
-                middleware on this machine.
+                middleware on this machine. ``telestos://`` connects by TLS; ``tls_ca`` is a PEM file of the
+                authorities to trust instead of those of the system, ``tls_certificate`` and ``tls_key`` are
+                those of this client, ``tls_verify=no`` trusts anyone.
             name: the client's name, unique on the service. ``{host}``, ``{pid}`` and ``{random}`` in it stand
                 for this machine, this process and eight random digits: processes that run at the same time
                 need different names. The client is used if it exists, else registered. Without a name (and a
@@ -71,7 +73,7 @@ class TelestoClient(Requests):
         wanted = shared.wanted_client(self._url, name, client_id, mode, existing)
         state_dir = state_dir if state_dir is not None else self._url.state_dir
         self._session = shared.make_session(self._url, self._options, delivery, state_dir)
-        self._driver = Driver(self._session, self._options, wanted, state_dir)
+        self._driver = Driver(self._session, self._options, wanted, state_dir, self._url.tls)
         self._pools = Pools()
         self._queues = Queues(self._driver, self._pools)
 

@@ -23,7 +23,7 @@ _SPEAKS = (
     (b"HTTP/", _WEB),
     (b"<!DOCTYPE HTML", _WEB),
     (b"<HTML", _WEB),
-    (b"\x15\x03", "TLS, not Telesto, which is spoken without TLS."),
+    (b"\x15\x03", "TLS; with TLS a URL begins with telestos://."),
     (b"SSH-", "SSH, not Telesto."),
     (b"AMQP", "AMQP, not Telesto; is that RabbitMQ?"),
     (b"-ERR", "Redis's protocol, not Telesto."),
@@ -75,8 +75,9 @@ def silent(address: Address, seconds: float) -> NoAnswerError:
 def closed(address: Address, reason: str) -> NoAnswerError:
     """Makes the error for a connection that ended before an answer."""
     return NoAnswerError(
-        f"{address} accepts connections, but ends them without an answer ({reason}). Servers for TLS do that "
-        "(Telesto uses none), proxies that reach no middleware, and middlewares that stop. "
+        f"{address} accepts connections, but ends them without an answer ({reason}). Middlewares with TLS do "
+        "that to clients whose URL does not begin with telestos://, and to those without a certificate that "
+        "they trust (tls_certificate), if they ask for one; so do proxies that reach no middleware. "
         f"Telesto listens on {DEFAULT_PORT} by default",
         address=str(address),
     )

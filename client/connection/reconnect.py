@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from telesto.client.connection.addresses import AddressList, backoff
-from telesto.client.errors import NoAnswerError, NotTelestoError
+from telesto.client.errors import NoAnswerError, NotTelestoError, TlsError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address
 from telesto.protocol.errors import ErrorClass, TelestoError
@@ -45,10 +45,11 @@ class ReconnectPolicy:
     def is_hopeless(self, error: TelestoError) -> bool:
         """Tells whether to connect for the first time is given up, after an attempt that failed with this.
 
-        A service that is away may come back in time; one that speaks another protocol will hardly learn ours.
+        A service that is away may come back in time; one that speaks another protocol will hardly learn ours,
+        nor get another certificate.
         """
         if self._unanswered >= len(self._addresses):
-            if isinstance(error, NotTelestoError):
+            if isinstance(error, (NotTelestoError, TlsError)):
                 return True
             if self.attempt_at - self._unanswered_since >= self._options.greeting_timeout:
                 return True
@@ -72,7 +73,7 @@ class ReconnectPolicy:
     def failed(self, error: TelestoError) -> None:
         """The attempt did not lead to a connection."""
         self.failure = error
-        if not isinstance(error, (NotTelestoError, NoAnswerError)):
+        if not isinstance(error, (NotTelestoError, NoAnswerError, TlsError)):
             self._unanswered = 0
         else:
             if not self._unanswered:

@@ -18,13 +18,14 @@ from telesto.client.bookkeeping.identity import WantedClient
 from telesto.client.calls.queue_calls import DONE, Call
 from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
-from telesto.client.errors import ForkedError, connection_failure
+from telesto.client.errors import ForkedError, connection_failure, tls_alert
 from telesto.client.io import forks, shared
 from telesto.client.io.shared import StateDir
 from telesto.client.io.state_writer import StateWriter
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
+from telesto.client.url import TlsParameters
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -40,9 +41,15 @@ class AsyncDriver:
     """
 
     def __init__(
-        self, session: Session, options: ClientOptions, wanted: WantedClient, state_dir: StateDir | None
+        self,
+        session: Session,
+        options: ClientOptions,
+        wanted: WantedClient,
+        state_dir: StateDir | None,
+        tls: TlsParameters | None,
     ) -> None:
         self.session = session
+        self._tls = shared.client_tls(tls)
         self._wanted = wanted
         self.options = options
         self._connect_timeout = options.connect_timeout
@@ -303,7 +310,7 @@ class AsyncDriver:
     def lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection is gone."""
         if self.session.link is connection.link and connection.link is not None:
-            self.session.link_closed(str(error) if error else "the middleware closed it")
+            self.session.link_closed(tls_alert(error) if error else "the middleware closed it")
         self.flush_soon()
 
     def writable(self, connection: Connection, writable: bool) -> None:
@@ -336,8 +343,9 @@ class AsyncDriver:
                 continue
             try:
                 connection = await self._open(address.host, address.port)
-            except (OSError, UnicodeError) as failure:
-                self.session.attempt_failed(connection_failure(str(address), failure))
+            except (OSError, UnicodeError) as failure:  # TlsError is a kind of OSError
+                error = connection_failure(str(address), failure, tls=self._tls is not None)
+                self.session.attempt_failed(error)
                 self._serve()
                 continue
             if self.session.next_attempt is None or connection.transport.is_closing():
@@ -348,8 +356,16 @@ class AsyncDriver:
             self._serve()
 
     async def _open(self, host: str, port: int) -> Connection:
-        async with asyncio.timeout(self._connect_timeout):
-            _, connection = await get_running_loop().create_connection(lambda: Connection(self), host, port)
+        limit, tls = self._connect_timeout, self._tls
+        async with asyncio.timeout(limit):
+            _, connection = await get_running_loop().create_connection(
+                lambda: Connection(self),
+                host,
+                port,
+                ssl=None if tls is None else tls.context(),
+                server_hostname=None if tls is None else host,
+                ssl_handshake_timeout=None if tls is None else limit,
+            )
         return connection
 
     async def finish(self) -> None:

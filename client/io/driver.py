@@ -33,6 +33,7 @@ from telesto.client.errors import (
     StateError,
     StateWriteError,
     connection_failure,
+    tls_alert,
 )
 from telesto.client.io import forks, shared
 from telesto.client.io.background_thread import BackgroundThread
@@ -41,7 +42,7 @@ from telesto.client.io.waker import QuietSocket, Waker
 from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
-from telesto.client.url import Address
+from telesto.client.url import Address, TlsParameters
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -75,9 +76,15 @@ class Driver:
     """
 
     def __init__(
-        self, session: Session, options: ClientOptions, wanted: WantedClient, state_dir: StateDir | None
+        self,
+        session: Session,
+        options: ClientOptions,
+        wanted: WantedClient,
+        state_dir: StateDir | None,
+        tls: TlsParameters | None,
     ) -> None:
         self._wanted = wanted
+        self._tls = shared.client_tls(tls)
         self._state_dir = state_dir
         # It is taken once at a time. It knows its owner, so a signal's handler can ask whom it interrupted.
         self.inner_lock = threading.RLock()
@@ -544,7 +551,7 @@ class Driver:
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(str(error))
+            self._lost(tls_alert(error))
             return
         if not data:
             self._lost("the middleware closed it")
@@ -563,7 +570,7 @@ class Driver:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._lost(str(error))
+            self._lost(tls_alert(error))
             return
         self._unsent = data[sent:]
         self.session.writable = not self._unsent
@@ -598,11 +605,12 @@ class Driver:
         outcome = self._open(address)
         if not isinstance(outcome, socket.socket):
             if self.session.next_attempt is not None:
-                self.session.attempt_failed(connection_failure(str(address), outcome))
+                error = connection_failure(str(address), outcome, tls=self._tls is not None)
+                self.session.attempt_failed(error)
         elif self.session.next_attempt is None:
             outcome.close()
         else:
-            self.sock = QuietSocket.instead_of(outcome)
+            self.sock = outcome
             self.sock.setblocking(False)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._poll.register(self.sock, select.POLLIN)
@@ -613,7 +621,8 @@ class Driver:
         left = max(_CONNECT_TIME_MIN, self.session.timer - time.monotonic())
         try:
             self.inner_lock.release()
-            return socket.create_connection(address, min(self._connect_timeout, left))
+            sock = socket.create_connection(address, min(self._connect_timeout, left))
+            return QuietSocket.instead_of(sock) if self._tls is None else self._tls.secure(sock, address.host)
         except (OSError, UnicodeError) as failure:
             return failure
         finally:

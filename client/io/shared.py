@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.identity import (
@@ -35,11 +35,14 @@ from telesto.client.models import (
 )
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery, Session
-from telesto.client.url import ExistingClient, ServiceUrl, check_existing
+from telesto.client.url import ExistingClient, ServiceUrl, TlsParameters, check_existing
 from telesto.protocol import packets
 from telesto.protocol.errors import InvalidParameterError, TelestoError
 from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import ClientMode
+
+if TYPE_CHECKING:
+    from telesto.client.connection.tls import ClientTls
 
 ElementT = TypeVar("ElementT")
 GivenT = TypeVar("GivenT")
@@ -84,6 +87,15 @@ def make_session(
             "a client with a state_dir cannot go on as a temporary one: its state has its name"
         )
     return DurableSession(url.addresses, options, name_lock=NameLock())
+
+
+def client_tls(parameters: TlsParameters | None) -> ClientTls | None:
+    """Returns what makes connections by TLS; None for those without."""
+    if parameters is None:
+        return None
+    from telesto.client.connection.tls import ClientTls  # ssl takes its time to import
+
+    return ClientTls(parameters)
 
 
 def durable(session: Session) -> DurableSession:

@@ -56,6 +56,19 @@ class ServerSettings(BaseSettings):
         description="host:port that clients are told, by the other middlewares too. Default: host and port; "
         "for a host that means every address, the one by which this machine reaches others.",
     )
+    tls_certificate: Path | None = Field(
+        None,
+        description="PEM file of the certificate, followed by those of the authorities between it and the "
+        "root: both ports speak TLS then. SIGHUP has it read again, with the key and tls_client_ca.",
+    )
+    tls_key: Path | None = Field(
+        None, description="PEM file of the certificate's key. Default: it is in tls_certificate."
+    )
+    tls_client_ca: Path | None = Field(
+        None,
+        description="PEM file of authorities: clients have to show a certificate of one of them. It does not "
+        "concern the admin port.",
+    )
     processes: int = Field(1, ge=1, le=256, description="Processes that share the port.")
     reuse_port: bool = Field(False, description="Let several processes listen on the same port.")
 
@@ -142,6 +155,10 @@ class ServerSettings(BaseSettings):
     identify_limit_s: float = Field(
         30.0, gt=0, description="How long a connection may take to identify itself."
     )
+    max_handshakes: int = Field(
+        256, ge=1, description="TLS handshakes under way; one more ends the oldest of them."
+    )
+    handshake_limit_s: float = Field(10.0, gt=0, description="How long a TLS handshake may take.")
     frame_limit_s: float = Field(
         60.0,
         gt=0,
@@ -378,6 +395,13 @@ class ServerSettings(BaseSettings):
                 f"max_body_bytes ({self.max_body_bytes}) must be at least {FRAME_OVERHEAD_BYTES} below "
                 f"max_frame ({self.max_frame})"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if self.tls_certificate is None and (self.tls_key or self.tls_client_ca):
+            given = "tls_key" if self.tls_key else "tls_client_ca"
+            raise ValueError(f"{given} needs tls_certificate")
         return self
 
     @model_validator(mode="after")

@@ -39,23 +39,17 @@ class AdminServer:
         self._tracer = tracer
         self._is_healthy = is_healthy
         self._nearly_used_up = nearly_used_up
-        self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens. Returns the port."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=_REQUEST_LIMIT_BYTES)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+    def make_connection(self) -> asyncio.Protocol:
+        """Returns the protocol of a connection that was accepted."""
+        reader = asyncio.StreamReader(limit=_REQUEST_LIMIT_BYTES)
+        return asyncio.StreamReaderProtocol(reader, self._serve)
 
-    async def stop(self) -> None:
-        """Stops listening."""
-        if self._server is not None:
-            self._server.close()
-            for writer in list(self._open):
-                writer.transport.abort()
-            await self._server.wait_closed()
-            self._server = None
+    def end_connections(self) -> None:
+        """Ends all connections."""
+        for writer in list(self._open):
+            writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)

@@ -15,7 +15,7 @@ from telesto.middleware.scheduling.requests import UNIDENTIFIED, Client, Pipelin
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
-from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of
+from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of, shown
 from telesto.middleware.wire.services import Services
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         """Enters the connection, or refuses it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self._peer = "{}:{}".format(*peer) if isinstance(peer, tuple) else "local"
+        self._peer = shown(peer)
         self._pipeline.address = address_of(peer)
         loop, settings = self._services.loop, self._services.settings
         self._flow = FlowControl(
@@ -234,6 +234,8 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
+        else:  # TLS, which reads on until the peer has closed too
+            self._transport.close()
 
     # --- for the server ----------------------------------------------------------------------
 

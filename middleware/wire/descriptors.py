@@ -18,14 +18,15 @@ REFUSED_MAX = 16
 _SPARE = 16
 
 
-def connections_that_fit(wanted: int, database_connections: int) -> int:
+def connections_that_fit(wanted: int, others: int) -> int:
     """Raises the limit of open files as far as allowed, and returns how many connections of clients fit.
 
-    It reserves what the process needs otherwise: without it a middleware with many clients would lose the
-    database or its admin port. Logs a warning when fewer fit than are wanted.
+    It reserves what the process needs otherwise, ``others`` for the database and TLS handshakes: without it a
+    middleware with many clients would lose the database or its admin port. Logs a warning when fewer fit than
+    are wanted.
     """
     limit = _raised_limit()
-    reserved = len(os.listdir("/dev/fd")) + database_connections + CONNECTIONS_MAX + REFUSED_MAX + _SPARE
+    reserved = len(os.listdir("/dev/fd")) + others + CONNECTIONS_MAX + REFUSED_MAX + _SPARE
     fitting = max(1, limit - reserved)
     if fitting >= wanted:
         return wanted

@@ -343,6 +343,11 @@ def _client_of(connection: Connection) -> object:
     return connection if client is UNIDENTIFIED else client.client_id
 
 
+def shown(peer: object) -> str:
+    """Returns a peer, as its socket names it, for the log."""
+    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "local"
+
+
 def address_of(peer: object) -> str:
     """Returns the address for quotas: the host, or for IPv6 its /64 network, which one machine may own."""
     if not isinstance(peer, tuple) or not peer:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import trustme
 
 from command_line import TIMEOUT_S, CommandLine
 from faults.waiting import wait_until
@@ -248,3 +249,51 @@ def _kill_postmaster(data_dir: Path) -> None:
         row = connection.execute("SELECT current_setting('data_directory')").fetchone()
     assert row is not None
     os.kill(int(Path(row[0], "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+
+def _certificate(directory: Path, authority: trustme.CA) -> tuple[str, ...]:
+    """Writes a certificate for this machine, and returns the options that name it."""
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    certificate, key = directory / "server.pem", directory / "server.key"
+    certificate.write_bytes(issued.cert_chain_pems[0].bytes())
+    issued.private_key_pem.write_to_path(key)
+    return "--tls-certificate", str(certificate), "--tls-key", str(key)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_serves_by_tls_and_takes_a_new_certificate(
+    bare_telesto: CommandLine, database_url: str, tmp_path: Path, processes: str
+) -> None:
+    first, second = trustme.CA(), trustme.CA()
+    arguments = ("serve", "--database-url", database_url, "--port", "0", "--processes", processes, "--json")
+    with bare_telesto.started(*arguments, *_certificate(tmp_path, first)) as process:
+        url = str(_first_line(process)["url"])
+        assert url.startswith("telestos://127.0.0.1:")
+
+        def trusted(authority: trustme.CA) -> bool:
+            ca = tmp_path / "ca.pem"
+            authority.cert_pem.write_to_path(ca)
+            return CommandLine(bare_telesto.home, f"{url}/?tls_ca={ca}").run("ping").returncode == 0
+
+        assert trusted(first)
+        assert not trusted(second)
+        _certificate(tmp_path, second)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: trusted(second))
+        # All processes have it, and nothing was stopped.
+        wait_until(lambda: not any(trusted(first) for _ in range(8)))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_a_certificate_that_cannot_be_used_is_told_before_anything_starts(
+    bare_telesto: CommandLine, data_dir: Path, tmp_path: Path
+) -> None:
+    _, certificate, _, key = _certificate(tmp_path, trustme.CA())
+    Path(key).write_text("no key")
+    options = ("--tls-certificate", certificate, "--tls-key", key)
+    said = bare_telesto.error(2, "serve", "--data-dir", str(data_dir), *options)
+    assert said == f"telesto: no TLS: {key} holds no private key in PEM form\n"
+    said = bare_telesto.error(2, "serve", "--data-dir", str(data_dir), "--tls-key", key)
+    assert "tls_key needs tls_certificate" in said
+    assert not data_dir.exists()

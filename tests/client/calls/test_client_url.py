@@ -7,7 +7,7 @@ import pytest
 from telesto.client.connection.addresses import AddressList, backoff
 from telesto.client.errors import AddressError
 from telesto.client.options import ClientOptions
-from telesto.client.url import Address, ServiceUrl, parse_address, parse_url
+from telesto.client.url import Address, ServiceUrl, TlsParameters, parse_address, parse_url
 from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.packets import ClientMode
 
@@ -25,6 +25,11 @@ from telesto.protocol.packets import ClientMode
         (
             "telesto://a/?client_id=7&mode=READ_ONLY&existing=use",
             ServiceUrl((Address("a", 7001),), None, 7, ClientMode.READ_ONLY, "use"),
+        ),
+        ("telestos://a", ServiceUrl((Address("a", 7001),), tls=TlsParameters())),
+        (
+            "telestos://a?tls_ca=/a%20b&tls_certificate=c&tls_key=k&tls_verify=no",
+            ServiceUrl((Address("a", 7001),), tls=TlsParameters("/a b", "c", "k", False)),
         ),
     ],
 )
@@ -73,6 +78,11 @@ def test_good_urls(url: str, expected: ServiceUrl) -> None:
         ("telesto://a?client_id=x", "client_id"),
         ("telesto://a?mode=half", "mode"),
         ("telesto://a?existing=maybe", "existing"),
+        ("telesto://a?tls_ca=x", "write telestos://"),
+        ("telestos://a?tls_ca=", "name a file"),
+        ("telestos://a?tls_key=x", "no tls_certificate"),
+        ("telestos://a?tls_verify=perhaps", "yes or no"),
+        ("telestos:a", "does not begin with"),
     ],
 )
 def test_bad_urls_are_told(url: str, hint: str) -> None:

@@ -1,5 +1,6 @@
 """A client at a port where something else listens says what is there, as far as that can be told."""
 
+import asyncio
 import http.server
 import socket
 import socketserver
@@ -105,11 +106,20 @@ def test_the_metrics_of_an_application(open_client: Open) -> None:
 def test_the_metrics_of_telesto(open_client: Open) -> None:
     with LoopThread().running() as thread:
         admin = AdminServer(Counters(), Tracer(thread.loop, 1), lambda: True, list)
-        port = thread.run(admin.start("127.0.0.1", 0))
+
+        async def serve() -> asyncio.Server:
+            return await thread.loop.create_server(admin.make_connection, "127.0.0.1", 0)
+
+        async def end(server: asyncio.Server) -> None:
+            server.close()
+            await server.wait_closed()
+
+        server = thread.run(serve())
         try:
+            port = server.sockets[0].getsockname()[1]
             assert "metrics" in refusal(open_client, f"telesto://127.0.0.1:{port}").details
         finally:
-            thread.run(admin.stop())
+            thread.run(end(server))
 
 
 def test_postgresql(open_client: Open, postgres_url: str) -> None:

@@ -11,11 +11,10 @@ import pytest
 
 from conftest import QUICK, Connect, StartMiddleware
 from telesto.db.schema import SchemaTooOldError
-from telesto.middleware.common import logs
+from telesto.middleware.common import listening, logs
 from telesto.middleware.common.settings import FRAME_OVERHEAD_BYTES, ServerSettings
 from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.server import MiddlewareServer
-from telesto.middleware.wire import listening
 from telesto.protocol import packets
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, Wire, until

@@ -1,4 +1,4 @@
-"""The socket for clients."""
+"""The sockets on which a middleware listens, and what it tells of them."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def outbound_host(*, with_ipv6: bool) -> str | None:
     return None
 
 
-def bind(settings: ServerSettings) -> socket.socket:
-    """Binds the address of the settings without listening. Raises OSError that names the address."""
+def bind(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """Binds an address without listening. Raises OSError that names the address."""
     family, kind, protocol, _, address = socket.getaddrinfo(
-        settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if settings.reuse_port:
+        if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.setblocking(False)
         sock.bind(address)
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"{settings.host}:{settings.port}: {error.strerror}") from error
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
     return sock
