@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,7 @@ class Servers:
 
     def __init__(self) -> None:
         self.telesto = cache(TelestoServer)
+        self.telesto_tls = cache(partial(TelestoServer, tls=True))
         self.rabbitmq = cache(RabbitServer)
         self.nats = cache(NatsServer)
         self.redis = cache(RedisServer)
@@ -80,6 +81,9 @@ _NATS: Final = {
 CATALOG: Final[dict[str, Entry]] = {
     "telesto": Entry(lambda servers: TelestoPeer("telesto", servers.telesto())),
     "telesto-many": Entry(lambda servers: TelestoPeer("telesto-many", servers.telesto(), AT_ONCE)),
+    "telesto-tls": Entry(
+        lambda servers: TelestoPeer("telesto-tls", servers.telesto_tls()), modules=("trustme",)
+    ),
     "rabbitmq-classic": Entry(
         lambda servers: RabbitPeer("rabbitmq-classic", servers.rabbitmq(), "classic"), **_RABBITMQ
     ),

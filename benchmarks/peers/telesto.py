@@ -27,10 +27,12 @@ UNION ALL SELECT body FROM telesto.leases WHERE queue_id = $1
 
 
 class TelestoServer:
-    """The embedded PostgreSQL and one middleware."""
+    """The embedded PostgreSQL and one middleware, with TLS if that is to be measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: bool = False) -> None:
+        self._tls = tls
         self._stack = AsyncExitStack()
+        self.url = ""
         self.database: Database | None = None
         self.middlewares: Middlewares | None = None
 
@@ -45,7 +47,13 @@ class TelestoServer:
         self._stack.push_async_callback(asyncio.to_thread, server.stop)
         await asyncio.to_thread(schema.upgrade, server.url)
         self.database = await describe_database(server.url)
-        self.middlewares = await self._stack.enter_async_context(running_middlewares(server.url, directory))
+        settings = _certificate(directory) if self._tls else {}
+        self.middlewares = await self._stack.enter_async_context(
+            running_middlewares(server.url, directory, settings=settings)
+        )
+        self.url = self.middlewares.urls[0]
+        if self._tls:
+            self.url = f"{self.url.replace('telesto:', 'telestos:')}/?tls_ca={directory / 'ca.pem'}"
 
     async def stop(self) -> None:
         """End both tiers."""
@@ -57,6 +65,17 @@ class TelestoServer:
         return [*middlewares, *([self.database.postmaster] if self.database else [])]
 
 
+def _certificate(directory: Path) -> dict[str, str]:
+    """Write a certificate for this machine and its authority; return the settings that name it."""
+    import trustme
+
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(directory / "ca.pem")
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(directory / "server.pem")
+    return {"TELESTO_TLS_CERTIFICATE": str(directory / "server.pem")}
+
+
 class TelestoPeer(Peer):
     """A message has its own put, or shares it with others; consumers do not wait for answers to acks."""
 
@@ -66,8 +85,7 @@ class TelestoPeer(Peer):
 
     def address(self) -> Address:
         """The middleware."""
-        assert self.server.middlewares is not None
-        return {"url": self.server.middlewares.urls[0]}
+        return {"url": self.server.url}
 
     async def make_queue(self, queue: str) -> None:
         """Create a queue with default settings."""
