@@ -180,8 +180,9 @@ class App:
 
         Args:
             url: the service, see TelestoClient.
-            name: the name of the client that puts, see TelestoClient; without it each process has a temporary
-                one. Messages under one ``partition_key`` keep their order among those of one client.
+            name: the name of the client that puts, see TelestoClient, with ``{pid}`` where several processes
+                do; without it each has a temporary one. Messages under one ``partition_key`` keep their order
+                among those of one client.
             database: see above.
         """
         self.url = url
