@@ -12,6 +12,7 @@ from telesto.client import (
     FatalError,
     InDoubtError,
     InvalidParameterError,
+    NameInUseError,
     NotConnectedError,
     NotTelestoError,
     RejectedError,
@@ -23,6 +24,7 @@ from telesto.client import (
 _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
     (AddressError, ExitCode.USAGE),
     (InvalidParameterError, ExitCode.USAGE),
+    (NameInUseError, ExitCode.IN_USE),
     (StateError, ExitCode.REFUSED),
     (RejectedError, ExitCode.REFUSED),
     (RetryableError, ExitCode.UNREACHABLE),

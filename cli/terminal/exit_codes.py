@@ -32,7 +32,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.USAGE: "the command line is wrong: an option, a file or a URL",
     ExitCode.UNREACHABLE: "the service or its database cannot be reached",
     ExitCode.NOTHING: "there was no message",
-    ExitCode.IN_USE: "the port, the data directory, the database or the client's state is in use",
+    ExitCode.IN_USE: "the port, the data directory, the database, the client's name or its state is in use",
     ExitCode.SCHEMA: "the database has the wrong schema, encoding or rights, or was restored",
     ExitCode.IN_DOUBT: "in doubt: it may or may not have been done",
     ExitCode.COMMAND_FAILED: "a command of `telesto consume --exec` failed",

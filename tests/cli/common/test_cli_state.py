@@ -1,6 +1,7 @@
 """Named clients: separate runs are one client, also when one of them is killed."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -71,6 +72,18 @@ def directory_of(telesto: CommandLine, name: str) -> Path:
     assert telesto.url is not None
     root = telesto.home / "state" / "telesto" / "states"
     return next(root.iterdir()) / name
+
+
+def test_a_name_that_an_application_has_is_refused(telesto: CommandLine, queue: str) -> None:
+    assert telesto.url is not None
+    with TelestoClient(telesto.url, name="shop") as shop:
+        shop.connect()
+        said = telesto.error(5, "put", queue, "x", "--client", "shop")
+        assert f"the client's name 'shop' is in use on this machine by process {os.getpid()};" in said
+        assert 'existing="take_over"' in said
+        shop.queue(queue).put(b"still the client")
+    telesto.output("put", queue, "x", "--client", "shop")
+    telesto.output("put", queue, "x", "--url", f"{telesto.url}/?name=shop&existing=take_over")
 
 
 @pytest.mark.parametrize("point", ["before the put is sent", "before the put returns"])
