@@ -10,11 +10,12 @@ SIZE ?= small
 DATABASE ?= single
 POSTGRES ?=
 WORK ?= queues
+MINUTES ?= 10
 OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs format generate verify unit faults bench lock clean
+.PHONY: help run demo test check docs format generate verify unit faults fuzz bench lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,9 @@ endif
 
 faults: .venv/dev.stamp ## Kill, stop and cut everything under load, from a random seed (WORK=queues SIZE=small DATABASE=single)
 	$(PY) -m tests.faults.run --work $(WORK) --size $(SIZE) --database $(DATABASE)
+
+fuzz: .venv/dev.stamp ## Send a service of its own what nobody would send, from a random seed (MINUTES=10)
+	$(PY) -m tests.fuzz.run --minutes $(MINUTES)
 
 bench: .venv/dev.stamp ## Measure every kind of work and other message queues beside, once and short (OUT=... ARGS="--set NAME=VALUE")
 	$(TELESTO) bench run quick --out $(OUT) $(ARGS)
