@@ -4,7 +4,12 @@ Begin with `app`, where tasks are declared and put. `worker` runs them, `argumen
 called with, and `periodic` says when they are due.
 """
 
-from telesto.tasks.app import App, Task, current_message
-from telesto.tasks.worker import TaskTimeoutError, Worker
+try:
+    from telesto.tasks.app import App, Task, current_message
+    from telesto.tasks.worker import TaskTimeoutError, Worker
+except ModuleNotFoundError as error:
+    if error.name not in ("cronsim", "pydantic"):
+        raise
+    raise ImportError("tasks need: pip install 'telesto-mq[tasks]'") from error
 
 __all__ = ["App", "Task", "TaskTimeoutError", "Worker", "current_message"]

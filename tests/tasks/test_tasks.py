@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-import os
+import subprocess
 import sys
 import threading
 import traceback
@@ -84,19 +84,7 @@ def test_a_call_calls_the_function_itself(app: App, queue: str) -> None:
         ((1,), {"share": math.nan}, "share cannot be JSON: "),
     ],
 )
-@pytest.mark.parametrize("has_pydantic", [True, False])
-def test_what_does_not_fit_is_not_put(
-    app: App,
-    queue: str,
-    args: Any,
-    kwargs: Any,
-    said: str,
-    has_pydantic: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if not has_pydantic:
-        monkeypatch.setitem(sys.modules, "pydantic", None)
-
+def test_what_does_not_fit_is_not_put(app: App, queue: str, args: Any, kwargs: Any, said: str) -> None:
     @app.task(queue=queue)
     def task(number: int, whatever: Any = None, *, share: float = 1) -> None: ...
 
@@ -118,24 +106,11 @@ def test_what_does_not_fit_within_an_argument_is_named(app: App, queue: str) -> 
         task.arguments.decode({"order": order, "places": [{"city": "Ulm"}, {"city": 7}]})
 
 
-def test_without_pydantic_arguments_are_what_json_has(
-    app: App, queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic", None)
-
-    @app.task(queue=queue)
-    def task(one: int | None, two: list[int], three: float, four) -> None: ...  # type: ignore[no-untyped-def]
-
-    assert task.message(None, [1], 2, {"a": 1}).body == {
-        "one": None,
-        "two": [1],
-        "three": 2,
-        "four": {"a": 1},
-    }
-    with pytest.raises(TypeError, match="install pydantic"):
-
-        @app.task(queue=queue)
-        def when(moment: datetime) -> None: ...
+@pytest.mark.parametrize("library", ["cronsim", "pydantic"])
+def test_what_tasks_need_is_said(library: str) -> None:
+    program = f"import sys; sys.modules[{library!r}] = None; import telesto.tasks"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.stderr.endswith("ImportError: tasks need: pip install 'telesto-mq[tasks]'\n")
 
 
 def _declare(app: App, queue: str, **options: Any) -> None:
@@ -495,21 +470,6 @@ async def test_a_deleted_queue_ends_the_worker(app: App, queue: str, client: Tel
     client.queue(queue).delete()
     with pytest.raises(Exception, match="queue"):
         await asyncio.wait_for(running, PATIENCE_S)
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-async def test_a_forked_process_does_not_go_on_as_a_worker(app: App, queue: str) -> None:
-    children: list[int] = []
-
-    @app.task(queue=queue)
-    def forking() -> None:
-        if child := os.fork():
-            children.append(child)
-
-    forking.put()
-    async with working(app):
-        await until(lambda: children)
-        assert (await asyncio.to_thread(os.waitpid, children[0], 0))[1] == 0
 
 
 async def test_what_does_not_end_in_time_goes_back_and_that_is_logged(
