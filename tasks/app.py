@@ -27,7 +27,7 @@ from telesto.client import (
 from telesto.client.arguments import check_timeout, queued_message
 from telesto.client.queue_settings import QueueSettings
 from telesto.tasks.arguments import Arguments
-from telesto.tasks.periodic import Periodic, Schedule
+from telesto.tasks.periodic import Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -169,7 +169,7 @@ class App:
         database: the address of the service's database, for tasks with ``transaction``; a user who has the
             role ``telesto_application``.
         tasks: the tasks by their names.
-        periodic_tasks: when which of them are put.
+        periodic_tasks: the periodic ones, and when each is due.
         settings: the settings of each queue that tasks ask for, by the queue's name.
     """
 
@@ -188,7 +188,7 @@ class App:
         self.url = url
         self.database = database
         self.tasks: dict[str, Task[..., Any]] = {}
-        self.periodic_tasks: list[Periodic] = []
+        self.periodic_tasks: list[tuple[Task[[], Any], Schedule]] = []
         self.settings: dict[str, QueueSettingChanges] = {}
         self.before_hooks: list[Hook] = []
         self.after_hooks: list[Hook] = []
@@ -281,7 +281,7 @@ class App:
         schedule = Schedule(expression, zone)
 
         def declare(task: Task[[], R]) -> Task[[], R]:
-            self.periodic_tasks.append(Periodic(task.name, task.queue, schedule, task.message))
+            self.periodic_tasks.append((task, schedule))
             return task
 
         return declare

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 import signal
 import sys
 import threading
@@ -32,7 +31,7 @@ from telesto.client import (
     TelestoError,
 )
 from telesto.tasks.app import MESSAGE, TASK, App, Task, put_arguments
-from telesto.tasks.periodic import GRACE, Periodic
+from telesto.tasks.periodic import GRACE, Schedule
 
 ACK = "SELECT telesto.ack(%s, %s, %s)"
 _log = logging.getLogger("telesto.tasks")
@@ -147,10 +146,10 @@ class Worker:
 
     async def _work(self, client: AsyncTelestoClient, queues: dict[AsyncQueue, QueueSettings]) -> None:
         ticking = [
-            asyncio.create_task(self._tick(periodic, queue))
-            for periodic in self.app.periodic_tasks
+            asyncio.create_task(_tick(task, schedule, queue))
+            for task, schedule in self.app.periodic_tasks
             for queue in queues
-            if queue.name == periodic.queue
+            if queue.name == task.queue
         ]
         consuming = [asyncio.create_task(self._consume(*each)) for each in queues.items()]
         around = [*ticking, asyncio.create_task(_tell_of_outages(client))]
@@ -213,15 +212,13 @@ class Worker:
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                     raise
-                await self._hooks_after(
-                    [partial(hook, task, message, error) for hook in self.app.failed_hooks]
-                )
+                await _call_hooks(self.app.failed_hooks, task, message, error)
                 if isinstance(error, (Exception, asyncio.CancelledError)):
                     raise
                 # Such as SystemExit, which would end the event loop and all other tasks.
                 raise RuntimeError(f"the task raised {type(error).__name__}") from error
             outcome = "done"
-            await self._hooks_after([partial(hook, task, message) for hook in self.app.after_hooks])
+            await _call_hooks(self.app.after_hooks, task, message)
         except MessageRejectedError:
             outcome = "rejected"
             raise
@@ -238,16 +235,7 @@ class Worker:
         finally:
             self._observer(name, outcome, time.monotonic() - begun)
 
-    async def _hooks_after(self, hooks: list[Callable[[], Any]]) -> None:
-        """Calls hooks that cannot change the outcome any more."""
-        for hook in hooks:
-            try:
-                await _awaited(hook())
-            except Exception:  # noqa: BLE001 - the task is done, or has failed, whatever it is
-                _log.exception("a hook failed on message %s", MESSAGE.get().message_id)
-
     async def _call(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
-        process = os.getpid()
         if not inspect.iscoroutinefunction(task.function):
             await self._call_in_thread(task, partial(self._call_plain, task, message, arguments))
             return
@@ -264,37 +252,23 @@ class Worker:
                 raise
             where = error.__cause__.__traceback__ if error.__cause__ is not None else None
             raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s").with_traceback(where) from None
-        finally:
-            _end_fork(process)
 
     def _call_plain(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
-        process = os.getpid()
-        try:
-            if not task.transaction:
-                task.function(**arguments)
-                return
-            with self._pools[False].connection() as connection, connection.transaction():
-                connection.execute(ACK, message.lease)
-                task.function(connection, **arguments)
-        finally:
-            _end_fork(process)
+        if not task.transaction:
+            task.function(**arguments)
+            return
+        with self._pools[False].connection() as connection, connection.transaction():
+            connection.execute(ACK, message.lease)
+            task.function(connection, **arguments)
 
     async def _call_in_thread(self, task: Task[..., Any], call: Callable[[], None]) -> None:
         """Calls a function in a thread, which does not keep the process from ending."""
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
+        ended: asyncio.Future[BaseException | None] = loop.create_future()
 
         def end(error: BaseException | None) -> None:
-            if ended.done():
-                return
-            if error is None:
-                ended.set_result(None)
-            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-                ended.set_exception(error)
-            else:
-                failure = RuntimeError(f"the task raised {type(error).__name__}")
-                failure.__cause__ = error
-                ended.set_exception(failure)
+            if not ended.done():
+                ended.set_result(error)
 
         def run() -> None:
             error: BaseException | None = None
@@ -315,36 +289,13 @@ class Worker:
             _log.error("%s, so this process ends; it is here:\n%s", self._overdue, stack_of(thread))
             self.stop()
         try:
-            await ended
+            error = await ended
         except asyncio.CancelledError:
             if done:
                 raise
             raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s") from None  # which counts
-
-    # ------------------------------------------------------------------ what is around
-
-    async def _tick(self, periodic: Periodic, queue: AsyncQueue) -> None:
-        """Puts a periodic task at its times; workers beside this one do the same, with the same keys."""
-        window = (await queue.settings()).dedup_window
-        grace = timedelta(seconds=min(GRACE, window / 2))  # beyond its window a key would not hold
-        done = datetime.now(UTC) - grace
-        while True:
-            now = datetime.now(UTC)
-            tick = periodic.schedule.latest(max(done, now - grace), now)
-            if tick is None:
-                wait = (periodic.schedule.next(now) - now).total_seconds()
-                await asyncio.sleep(min(wait, _LOOK_S))
-                continue
-            try:
-                await queue.put(**put_arguments(periodic.message_at(tick)))
-            except ClientClosedError:
-                return
-            except TelestoError as error:
-                told = tick.isoformat()
-                _log.warning("the tick %s of task %s is not put yet: %s", told, periodic.task, error)
-                await asyncio.sleep(_AGAIN_S)
-            else:
-                done = tick
+        if error is not None:
+            raise error
 
     async def _open_pools(self, stack: AsyncExitStack) -> None:
         """Opens connections to the database for tasks that run in a transaction.
@@ -356,30 +307,61 @@ class Worker:
             import psycopg_pool
 
             assert self.app.database is not None
-            most = self._concurrency * len(self.queues)
+            options: dict[str, Any] = {
+                "kwargs": {"autocommit": True},
+                "min_size": 1,
+                "max_size": self._concurrency * len(self.queues),
+                "open": False,
+            }
             if is_coroutine:
-                pool = psycopg_pool.AsyncConnectionPool(
-                    self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
-                )
+                pool = psycopg_pool.AsyncConnectionPool(self.app.database, **options)
                 self._pools[True] = await stack.enter_async_context(pool)
                 await pool.wait()
             else:
-                plain = psycopg_pool.ConnectionPool(
-                    self.app.database, kwargs={"autocommit": True}, min_size=1, max_size=most, open=False
-                )
+                plain = psycopg_pool.ConnectionPool(self.app.database, **options)
                 self._pools[False] = stack.enter_context(plain)
                 await asyncio.to_thread(plain.wait)
+
+
+async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue) -> None:
+    """Puts a periodic task at its times; other workers do the same, with the same keys."""
+    window = (await queue.settings()).dedup_window
+    grace = timedelta(seconds=min(GRACE, window / 2))  # beyond its window a key would not hold
+    done = datetime.now(UTC) - grace
+    while True:
+        now = datetime.now(UTC)
+        tick = schedule.latest(max(done, now - grace), now)
+        if tick is None:
+            wait = (schedule.next(now) - now).total_seconds()
+            await asyncio.sleep(min(wait, _LOOK_S))
+            continue
+        moment = tick.isoformat()
+        message = task.message()
+        message.dedup_key = f"{task.name}@{moment}"
+        message.headers = {**(message.headers or {}), "tick": moment}
+        try:
+            await queue.put(**put_arguments(message))
+        except ClientClosedError:
+            return
+        except TelestoError as error:
+            _log.warning("the tick %s of task %s is not put yet: %s", moment, task.name, error)
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            done = tick
+
+
+async def _call_hooks(hooks: Iterable[Callable[..., Any]], *what: Any) -> None:
+    """Calls hooks that cannot change the outcome any more."""
+    for hook in hooks:
+        try:
+            await _awaited(hook(*what))
+        except Exception:  # noqa: BLE001 - the task is done, or has failed, whatever it is
+            _log.exception("a hook failed on message %s", MESSAGE.get().message_id)
 
 
 async def _awaited(result: Any) -> None:
     if inspect.isawaitable(result):
         await result
-
-
-def _end_fork(process: int) -> None:
-    """Ends a process that the task has forked and that came back: it must not go on as a worker."""
-    if os.getpid() != process:
-        os._exit(0)
 
 
 def _is_cancelled() -> bool:

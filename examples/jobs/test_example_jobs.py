@@ -104,7 +104,6 @@ def test_a_killed_process_is_replaced_and_its_task_runs_again(office: Office, tm
 
 
 def test_a_periodic_task_runs_once_for_each_time(office: Office, tmp_path: Path) -> None:
-    pytest.importorskip("cronsim", reason="periodic tasks need cronsim")
     office(TELESTO, "worker", "clock:app", "--queue", "ticks", "--processes", "2")
     ticks = tmp_path / "ticks"
     until(lambda: ticks.exists() and ticks.read_text().count("\n") >= 3)

@@ -10,7 +10,6 @@ from telesto.client import TelestoClient
 from telesto.tasks import App, current_message
 from telesto.tasks.periodic import Schedule
 
-pytest.importorskip("cronsim", reason="periodic tasks need cronsim")
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
