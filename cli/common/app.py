@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from telesto.cli.common import variables
-from telesto.cli.common.conversion import spare_conversions
+from telesto.cli.common.conversion import skip_needless_conversions
 from telesto.cli.common.options import STATE_DIR_VARIABLE
 from telesto.cli.common.patience import with_patience
 from telesto.cli.terminal import exit_codes, output
@@ -54,7 +54,7 @@ QUOTES_HINT = "; a message of several words goes in quotes"
 def execute(arguments: list[str]) -> int:
     """Run the command line `arguments` (without the program's name) and return the exit status."""
     take_over()
-    spare_conversions()
+    skip_needless_conversions()
     try:
         result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
     except CommandError as error:

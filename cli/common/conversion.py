@@ -1,43 +1,45 @@
-"""Values of options and arguments that need no conversion do not wait for pydantic.
+"""Starts commands without pydantic, which typer imports to convert values.
 
-Typer converts each value by pydantic, also one that is not given. Importing that takes as long as the rest of
-most commands.
+The import takes 0.1 s of CPU, as long as the rest of most commands, and typer needs it even for a value that
+is not given. No public interface of typer avoids it. Only the versions of typer that this was written for are
+changed; with any other one commands start later, and tests/cli/common/test_cli_usage.py fails.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperOption
+
+TYPER_VERSION = "0.29."
+"""How the versions of typer begin that are changed."""
 
 
 @cache
-def spare_conversions() -> None:
-    """Make typer convert only those values that are not of their type yet."""
-    for kind in (TyperArgument, TyperOption):
-        _spare(kind)
+def skip_needless_conversions() -> None:
+    """Make typer convert only values that are not of their type yet."""
+    if typer.__version__.startswith(TYPER_VERSION):
+        _change(TyperArgument)
+        _change(TyperOption)
 
 
-def _spare(kind: Any) -> None:
-    make = kind.get_runtime_param
-    kind.get_runtime_param = lambda parameter: _Conversion(parameter, make)
+def _change(kind: Any) -> None:
+    make_converter = kind.get_runtime_param
 
+    def get_runtime_param(parameter: Any) -> Any:
+        def coerce(value: Any, **places: Any) -> Any:
+            described = parameter.type_descriptor
+            many = parameter.multiple or parameter.nargs == -1
+            if value is None:
+                return () if many else None
+            text = described.annotation is str and described.parameter_info.parser is None
+            if value is parameter.default or (text and not many and isinstance(value, str)):
+                return value
+            return make_converter(parameter).coerce(value, **places)
 
-class _Conversion:
-    """Converts the values of a parameter, as `make` does, which imports pydantic."""
+        return SimpleNamespace(coerce=coerce)
 
-    def __init__(self, parameter: Any, make: Any) -> None:
-        self._parameter = parameter
-        self._make = make
-
-    def coerce(self, value: Any, **places: Any) -> Any:
-        """The value as the command gets it."""
-        parameter, described = self._parameter, self._parameter.type_descriptor
-        many = parameter.multiple or parameter.nargs == -1
-        if value is None:
-            return () if many else None
-        text = described.annotation is str and described.parameter_info.parser is None
-        if value is parameter.default or (text and not many and isinstance(value, str)):
-            return value
-        return self._make(parameter).coerce(value, **places)
+    kind.get_runtime_param = get_runtime_param

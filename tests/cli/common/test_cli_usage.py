@@ -2,9 +2,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.app import COMMANDS
+from telesto.cli.common.conversion import TYPER_VERSION
 from telesto.cli.terminal.exit_codes import MEANINGS, ExitCode
 
 
@@ -98,6 +100,27 @@ def test_unknown_failure_is_a_line_and_on_demand_a_traceback(bare_telesto: Comma
         )
         assert result.returncode == 70
         assert result.stderr.startswith(expected)
+
+
+def test_typer_is_one_whose_conversions_can_be_skipped() -> None:
+    assert typer.__version__.startswith(TYPER_VERSION), "see whether cli/common/conversion.py still fits"
+
+
+def test_another_typer_is_left_as_it_is(bare_telesto: CommandLine) -> None:
+    program = (
+        "import typer; typer.__version__ = '0.30.0'; from typer.core import TyperOption;"
+        "before = TyperOption.get_runtime_param; from telesto.cli.common.app import execute;"
+        "assert execute(['version']) == 0; assert TyperOption.get_runtime_param is before"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env=bare_telesto.environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
 
 
 HEAVY = {
