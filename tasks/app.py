@@ -227,7 +227,8 @@ class App:
             queue: the name of its queue, which several tasks may share.
             name: its name; the function's unless given.
             timeout: how long it may run, in seconds. A coroutine is cancelled then, and has failed. A plain
-                function cannot be: its worker process ends, and another one begins.
+                function cannot be: it has failed whatever it does from then on, its worker process ends, and
+                another one begins.
             dedup_key: the name of an argument: within the queue's ``dedup_window`` one message is put for one
                 value of it.
             partition_key: the name of an argument: what is put for one value of it is worked on in order, one

@@ -47,7 +47,8 @@ Observer = Callable[[str, str, float], None]
 class TaskTimeoutError(TimeoutError):
     """A task ran longer than its ``timeout``.
 
-    A coroutine has been cancelled. The thread of a plain function cannot be ended, so its process is.
+    A coroutine has been cancelled. A plain function, whose thread cannot be ended, has failed whatever it does
+    from then on; its message goes back when it returns or when its process ends, which begins nothing more.
     """
 
 
@@ -100,6 +101,7 @@ class Worker:
         self.working = asyncio.Event()
         self._closing: list[asyncio.Task[None]] = []
         self._overdue: TaskTimeoutError | None = None
+        self._running = self._running_overdue = 0
         self._pools: dict[bool, Any] = {}
 
     async def run(self, *, stop_signals: Iterable[signal.Signals] = ()) -> None:
@@ -200,6 +202,7 @@ class Worker:
 
     async def _handle(self, queue: str, message: Message) -> None:
         begun = time.monotonic()
+        self._running += 1
         name, outcome = "unknown", "failed"
         MESSAGE.set(message)
         try:
@@ -233,6 +236,8 @@ class Worker:
                 )
             raise
         finally:
+            self._running -= 1
+            self._end_if_all_are_overdue()
             self._observer(name, outcome, time.monotonic() - begun)
 
     async def _call(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
@@ -251,15 +256,23 @@ class Worker:
             if not limit.expired():
                 raise
             where = error.__cause__.__traceback__ if error.__cause__ is not None else None
-            raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s").with_traceback(where) from None
+            raise _timeout_of(task).with_traceback(where) from None
 
     def _call_plain(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
+        begun = time.monotonic()
+
+        def check_time() -> None:
+            if task.timeout is not None and time.monotonic() - begun > task.timeout:
+                raise _timeout_of(task)
+
         if not task.transaction:
             task.function(**arguments)
+            check_time()
             return
         with self._pools[False].connection() as connection, connection.transaction():
             connection.execute(ACK, message.lease)
             task.function(connection, **arguments)
+            check_time()
 
     async def _call_in_thread(self, task: Task[..., Any], call: Callable[[], None]) -> None:
         """Calls a function in a thread, which does not keep the process from ending."""
@@ -285,17 +298,34 @@ class Worker:
         thread.start()
         done, _ = await asyncio.wait([ended], timeout=task.timeout)
         if not done:
-            self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout:g} s")
-            _log.error("%s, so this process ends; it is here:\n%s", self._overdue, stack_of(thread))
-            self.stop()
-        try:
-            error = await ended
-        except asyncio.CancelledError:
-            if done:
-                raise
-            raise TaskTimeoutError(f"it ran longer than {task.timeout:g} s") from None  # which counts
+            await self._wait_overdue(task, thread, ended)
+        error = await ended
         if error is not None:
             raise error
+
+    async def _wait_overdue(
+        self, task: Task[..., Any], thread: threading.Thread, ended: asyncio.Future[BaseException | None]
+    ) -> None:
+        """Ends the worker and waits for the function, so that no other worker has the message meanwhile.
+
+        Raises TaskTimeoutError when the worker ends first.
+        """
+        self._overdue = TaskTimeoutError(f"task {task.name!r} runs longer than {task.timeout:g} s")
+        _log.error("%s, so this process ends; it is here:\n%s", self._overdue, stack_of(thread))
+        self._running_overdue += 1
+        self.stop()
+        self._end_if_all_are_overdue()
+        try:
+            await asyncio.wait([ended])
+        except asyncio.CancelledError:
+            raise _timeout_of(task) from None  # which counts
+        finally:
+            self._running_overdue -= 1
+
+    def _end_if_all_are_overdue(self) -> None:
+        """Ends at once when nothing runs that has a time to end."""
+        if self._running == self._running_overdue > 0:
+            self.stop(0)
 
     async def _open_pools(self, stack: AsyncExitStack) -> None:
         """Opens connections to the database for tasks that run in a transaction.
@@ -362,6 +392,10 @@ async def _call_hooks(hooks: Iterable[Callable[..., Any]], *what: Any) -> None:
 async def _awaited(result: Any) -> None:
     if inspect.isawaitable(result):
         await result
+
+
+def _timeout_of(task: Task[..., Any]) -> TaskTimeoutError:
+    return TaskTimeoutError(f"it ran longer than {task.timeout:g} s")
 
 
 def _is_cancelled() -> bool:

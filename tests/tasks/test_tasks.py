@@ -330,7 +330,7 @@ async def test_a_function_that_takes_too_long_ends_its_worker(
         others.append(1)
 
     hanging.put()
-    worker = Worker(app, drain=0.1)
+    worker = Worker(app, drain=2 * PATIENCE_S)  # which is for others: there are none
     with pytest.raises(TaskTimeoutError, match=r"'hanging' runs longer than 0\.05 s"):
         await asyncio.wait_for(worker.run(), PATIENCE_S)
     told = next(message for message in caplog.messages if "so this process ends" in message)
@@ -341,6 +341,43 @@ async def test_a_function_that_takes_too_long_ends_its_worker(
     assert others == []
     assert client.queue(queue).statistics().depth == 2
     release.set()
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+async def test_a_function_that_ends_after_its_time_has_failed(
+    app: App, queue: str, letters: Callable[[], list[str]], transaction: bool
+) -> None:
+    release = threading.Event()
+    ended: list[str] = []
+    outcomes: list[tuple[str, str]] = []
+
+    def late(connection: object = None) -> None:
+        release.wait(PATIENCE_S)
+
+    async def other(connection: object = None) -> None:
+        await asyncio.sleep(0.5)
+        release.set()
+        await asyncio.sleep(0.2)
+
+    late_task = app.task(queue=queue, timeout=0.2, max_attempts=1, transaction=transaction)(late)
+    other_task = app.task(queue=queue, transaction=transaction)(other)
+
+    @app.after
+    def after(task: Any, message: Message) -> None:
+        ended.append(f"{task.name} is done")
+
+    @app.failed
+    async def failed(task: Any, message: Message, error: BaseException) -> None:
+        ended.append(type(error).__name__)
+
+    other_task.put()
+    late_task.put()
+    worker = Worker(app, drain=PATIENCE_S, observer=lambda task, outcome, _: outcomes.append((task, outcome)))
+    with pytest.raises(TaskTimeoutError):
+        await asyncio.wait_for(worker.run(), PATIENCE_S)
+    assert outcomes == [("late", "failed"), ("other", "done")]
+    assert ended == ["TaskTimeoutError", "other is done"]
+    assert letters() == ["failed"]
 
 
 async def test_hooks_see_what_becomes_of_a_task(
