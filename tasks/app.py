@@ -212,7 +212,7 @@ class App:
 
     def task(
         self,
-        *,
+        *misplaced: object,
         queue: str = "tasks",
         name: str | None = None,
         timeout: Duration | None = None,
@@ -241,6 +241,8 @@ class App:
         Raises ValueError for what contradicts another task, TypeError for a function that cannot be one and
         for a setting that no queue has, InvalidParameterError for a value out of its range.
         """
+        if misplaced:  # as by @app.task without parentheses
+            raise TypeError("write @app.task(queue=...): it takes no positional arguments")
         seconds = None if timeout is None else check_timeout(timeout)
         QueueSettings(**settings)
         keys = {"dedup_key": dedup_key, "partition_key": partition_key}
@@ -276,12 +278,19 @@ class App:
 
         A time that was missed while no worker ran is made up for within a minute, else not. When the clocks
         are set forward, what falls into the missing hour is due at its end; when they are set back, what is
-        due at a certain hour is put once. Raises ValueError for an expression that is none.
+        due at a certain hour is put once. Raises ValueError for an expression that is none, and TypeError
+        for a task that needs an argument.
         """
         zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         schedule = Schedule(expression, zone)
 
         def declare(task: Task[[], R]) -> Task[[], R]:
+            if not isinstance(task, Task):
+                raise TypeError("put @app.periodic(...) above @app.task(...), which makes the task")
+            try:
+                task.message()
+            except TypeError as error:
+                raise TypeError(f"a periodic task runs without arguments, which does not fit: {error}") from None
             self.periodic_tasks.append((task, schedule))
             return task
 

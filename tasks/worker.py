@@ -148,9 +148,9 @@ class Worker:
 
     async def _work(self, client: AsyncTelestoClient, queues: dict[AsyncQueue, QueueSettings]) -> None:
         ticking = [
-            asyncio.create_task(_tick(task, schedule, queue))
+            asyncio.create_task(_tick(task, schedule, queue, settings))
             for task, schedule in self.app.periodic_tasks
-            for queue in queues
+            for queue, settings in queues.items()
             if queue.name == task.queue
         ]
         consuming = [asyncio.create_task(self._consume(*each)) for each in queues.items()]
@@ -353,10 +353,11 @@ class Worker:
                 await asyncio.to_thread(plain.wait)
 
 
-async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue) -> None:
+async def _tick(
+    task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, settings: QueueSettings
+) -> None:
     """Puts a periodic task at its times; other workers do the same, with the same keys."""
-    window = (await queue.settings()).dedup_window
-    grace = timedelta(seconds=min(GRACE, window / 2))  # beyond its window a key would not hold
+    grace = timedelta(seconds=min(GRACE, settings.dedup_window / 2))  # beyond its window a key would not hold
     done = datetime.now(UTC) - grace
     while True:
         now = datetime.now(UTC)
@@ -366,15 +367,15 @@ async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue) -> N
             await asyncio.sleep(min(wait, _LOOK_S))
             continue
         moment = tick.isoformat()
-        message = task.message()
-        message.dedup_key = f"{task.name}@{moment}"
-        message.headers = {**(message.headers or {}), "tick": moment}
         try:
+            message = task.message()
+            message.dedup_key = f"{task.name}@{moment}"
+            message.headers = {**(message.headers or {}), "tick": moment}
             await queue.put(**put_arguments(message))
         except ClientClosedError:
             return
-        except TelestoError as error:
-            _log.warning("the tick %s of task %s is not put yet: %s", moment, task.name, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is must be told
+            _log.warning("the tick %s of task %s is not put yet: %r", moment, task.name, error)
             await asyncio.sleep(_AGAIN_S)
         else:
             done = tick

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from task_workers import until, working
-from telesto.client import TelestoClient
+from telesto.client import NewMessage, TelestoClient
 from telesto.tasks import App, current_message
 from telesto.tasks.periodic import Schedule
 
@@ -51,6 +51,37 @@ def test_of_missed_ticks_the_latest_is_told() -> None:
 def test_what_is_no_expression_is_refused(app: App, expression: str) -> None:
     with pytest.raises(ValueError, match="no cron expression"):
         app.periodic(expression)
+
+
+def test_what_cannot_be_periodic_is_refused(app: App, queue: str) -> None:
+    with pytest.raises(TypeError, match="runs without arguments, which does not fit: task 'greet': .*name"):
+
+        @app.periodic("* * * * *")  # type: ignore[arg-type]
+        @app.task(queue=queue)
+        def greet(name: str) -> None: ...
+
+    with pytest.raises(TypeError, match=r"put @app.periodic\(...\) above @app.task"):
+
+        @app.task(queue=queue)
+        @app.periodic("* * * * *")  # type: ignore[arg-type]
+        def clean() -> None: ...
+
+    assert app.periodic_tasks == []
+
+
+async def test_a_tick_that_cannot_be_made_is_told(
+    app: App, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.periodic("* * * * * *")
+    @app.task(queue=queue)
+    def clean() -> None: ...
+
+    def broken() -> NewMessage:
+        raise ValueError("no message")
+
+    clean.message = broken  # type: ignore[method-assign]
+    async with working(app):
+        await until(lambda: "of task clean is not put yet: ValueError('no message')" in caplog.text)
 
 
 async def test_two_workers_put_each_tick_once(app: App, queue: str, client: TelestoClient) -> None:

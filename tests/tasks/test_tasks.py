@@ -145,6 +145,9 @@ def test_functions_that_cannot_be_tasks_are_refused(app: App, queue: str, url: s
     for function in (star, generator):
         with pytest.raises(TypeError):
             app.task(queue=queue)(function)
+    for misplaced in (print, "orders"):
+        with pytest.raises(TypeError, match=r"write @app.task\(queue=...\)"):
+            app.task(misplaced)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="needs App"):
         App(url).task(queue=queue, transaction=True)(print)
     with pytest.raises(ValueError, match="has no tasks"):
