@@ -4,6 +4,8 @@ Begin with `app`, where tasks are declared and put. `worker` runs them, `argumen
 called with, and `periodic` says when they are due.
 """
 
+from telesto.client import MessageRejectedError
+
 try:
     from telesto.tasks.app import App, Task, current_message
     from telesto.tasks.worker import TaskTimeoutError, Worker
@@ -12,4 +14,4 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("tasks need: pip install 'telesto-mq[tasks]'") from error
 
-__all__ = ["App", "Task", "TaskTimeoutError", "Worker", "current_message"]
+__all__ = ["App", "MessageRejectedError", "Task", "TaskTimeoutError", "Worker", "current_message"]

@@ -21,6 +21,7 @@ from telesto.client import (
     AsyncQueue,
     AsyncTelestoClient,
     ClientClosedError,
+    ClientOptions,
     DeadlineExceededError,
     Duration,
     ErrorClass,
@@ -35,6 +36,8 @@ from telesto.tasks.periodic import GRACE, Schedule
 
 ACK = "SELECT telesto.ack(%s, %s, %s)"
 _log = logging.getLogger("telesto.tasks")
+#: The worker itself tries to connect again, so that it can say at once that it waits.
+_OPTIONS = ClientOptions(connect_tries=1)
 #: The pause after an attempt to connect, or to put a tick, that failed, in seconds.
 _AGAIN_S = 1.0
 #: The longest sleep between two looks at the clock, which may be set, in seconds.
@@ -118,7 +121,8 @@ class Worker:
             loop.add_signal_handler(number, self._signalled)
         try:
             async with AsyncExitStack() as stack:
-                self._client = client = await stack.enter_async_context(AsyncTelestoClient(self.app.url))
+                self._client = client = AsyncTelestoClient(self.app.url, options=_OPTIONS)
+                await stack.enter_async_context(client)
                 queues = await self._declare_queues(client)
                 if queues:
                     await self._open_pools(stack)

@@ -79,7 +79,9 @@ async def test_a_worker_begins_when_the_service_does(database_url: str) -> None:
             app.close()
 
 
-async def test_one_that_waits_for_the_service_can_be_stopped() -> None:
+async def test_one_that_waits_for_the_service_says_so_and_can_be_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with socket.socket() as taken:  # nothing listens there, and nobody else is given the port
         taken.bind(("127.0.0.1", 0))
         app = App(f"telesto://127.0.0.1:{taken.getsockname()[1]}")
@@ -89,7 +91,9 @@ async def test_one_that_waits_for_the_service_can_be_stopped() -> None:
 
         worker = Worker(app)
         running = asyncio.create_task(worker.run())
-        await asyncio.sleep(0)
+        async with asyncio.timeout(2):
+            while "the service is away, waiting for it" not in caplog.text:
+                await asyncio.sleep(0.02)
         worker.stop()
         await asyncio.wait_for(running, PATIENCE_S)
     assert not worker.working.is_set()
