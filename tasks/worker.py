@@ -440,7 +440,7 @@ def _log_failure(queue: str, settings: QueueSettings, message: Message, error: B
     if message.attempt >= settings.max_attempts:
         follows = "it is a dead letter now"
     else:
-        follows = f"it comes again within {wait_s:g} s" if wait_s else "it comes again at once"
+        follows = f"it can run again in {wait_s / 2:g} to {wait_s:g} s" if wait_s else "it can run again at once"
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("telesto."):
         trace = trace.tb_next  # the frames of the task are of interest

@@ -9,7 +9,7 @@ from types import FrameType
 
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
-from telesto.cli.terminal.interrupts import handled, raise_for
+from telesto.cli.terminal.interrupts import handled, name_of, raise_for
 from telesto.middleware.common.signals import SIGNALS_WITHOUT_EFFECT
 
 
@@ -51,7 +51,7 @@ class Stop:
         self._insisted |= number != signal.SIGHUP
         if not self.begun:
             self.begun = True
-            output.print_note("stopping; a second Ctrl-C ends at once")
+            output.print_note(f"stopping; a second {name_of(number)} ends at once")
             if self.graceful is None:
                 raise_for(number)
             else:

@@ -28,6 +28,11 @@ def handled() -> list[signal.Signals]:
     return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
+def name_of(number: int) -> str:
+    """The name of a signal, as its sender knows it."""
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+
+
 def raise_for(number: int) -> None:
     """Unwind as for Ctrl-C, so that the command releases what it holds.
 

@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection, wait
 from typing import NoReturn
 
 from telesto.cli.common.service_errors import describe
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.cli.terminal.progress import is_shown
 from telesto.client import QueueSettingsDifferError, TelestoError
 from telesto.tasks import App, TaskTimeoutError, Worker
@@ -73,15 +75,11 @@ class _Lines(io.TextIOWrapper):
         return super().write(text)
 
 
-class RefusedError(Exception):
-    """The application cannot be run as it is; the text says why."""
-
-
 def run(plan: Plan, events: Connection) -> NoReturn:
     """Work until SIGTERM or AT_ONCE, and end the process, whatever threads still run.
 
-    The supervisor is told by `events`: ("working", None), ("refused", why), and ("done", a list of task,
-    outcome and seconds).
+    The supervisor is told by `events`: ("working", None), ("refused", a message and an exit code), and
+    ("done", a list of task, outcome and seconds).
     """
     for number in SUPERVISORS:
         signal.signal(number, lambda *_: None)
@@ -99,10 +97,10 @@ def run(plan: Plan, events: Connection) -> NoReturn:
         logging.basicConfig(format="%(asctime)s %(process)d %(levelname)s %(message)s", level=logging.INFO)
         code = asyncio.run(_work(app, plan, events))
         app.close()
-    except RefusedError as error:
+    except CommandError as error:
         code = REFUSED
         with suppress(OSError):
-            events.send(("refused", str(error)))
+            events.send(("refused", (error.message, error.code)))
     except BaseException:  # noqa: BLE001 - told, and the process ends
         _log.exception("the process ends")
     finally:
@@ -113,7 +111,7 @@ def run(plan: Plan, events: Connection) -> NoReturn:
 
 
 def load(application: str) -> App:
-    """Import an application. Raises RefusedError."""
+    """Import an application. Raises CommandError."""
     module_name, _, name = application.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
@@ -121,17 +119,18 @@ def load(application: str) -> App:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
-        raise RefusedError(f"there is no module {error.name!r} in {os.getcwd()}, nor installed") from error
+        raise usage_error(f"there is no module {error.name!r} in {os.getcwd()}, nor installed") from error
     except Exception as error:
         _log.exception("importing %s failed", module_name)
-        raise RefusedError(f"importing {module_name} failed: {type(error).__name__}: {error}") from error
+        why = f"importing {module_name} failed: {type(error).__name__}: {error}"
+        raise CommandError(why, ExitCode.REFUSED) from error
     app = getattr(module, name, None)
     if isinstance(app, App):
         return app
     there = [known for known, value in vars(module).items() if isinstance(value, App)]
     hint = f"; there is {module_name}:{there[0]}" if there else ""
     what = f"is a {type(app).__name__}, no App" if hasattr(module, name) else "does not exist"
-    raise RefusedError(f"{application} {what}{hint}")
+    raise usage_error(f"{application} {what}{hint}")
 
 
 async def _work(app: App, plan: Plan, events: Connection) -> int:
@@ -146,7 +145,7 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
             observer=lambda *what: done.append(what),
         )
     except ValueError as error:
-        raise RefusedError(f"{plan.application}: {error}") from error
+        raise usage_error(f"{plan.application}: {error}") from error
 
     def tell() -> None:
         if done:
@@ -173,7 +172,8 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
         if worker.working.is_set():
             raise
         advice = "; --update-queues changes it" if isinstance(error, QueueSettingsDifferError) else ""
-        raise RefusedError(describe(error).replace("; update=True changes it", advice)) from error
+        why = describe(error).replace("; update=True changes it", advice)
+        raise CommandError(why, ExitCode.REFUSED) from error
     finally:
         teller.cancel()
         beating.cancel()

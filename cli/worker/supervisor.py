@@ -20,7 +20,7 @@ from types import FrameType
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
-from telesto.cli.terminal.interrupts import handled
+from telesto.cli.terminal.interrupts import handled, name_of
 from telesto.cli.terminal.progress import Progress, progress_of
 from telesto.cli.worker.metrics import Metrics
 from telesto.cli.worker.process import AT_ONCE, GRACE_S, SUPERVISORS, Plan, run
@@ -85,6 +85,7 @@ class Supervisor:
         self._pauses = [_PAUSE_LEAST_S] * count
         self._due: dict[int, float] = {}
         self._stops = 0
+        self._stop_signal = 0
         self._stops_told = 0
         self._reload = False
         self._bell, self._bell_end = socket.socketpair()
@@ -96,6 +97,7 @@ class Supervisor:
             self._reload = True
         else:
             self._stops += 1
+            self._stop_signal = number
         with suppress(OSError):
             self._bell_end.send(b"!")
 
@@ -145,15 +147,15 @@ class Supervisor:
             child.working = True
             self._exchange()
         elif kind == "refused":
-            self._refused(child, what)
+            self._refused(child, *what)
         self._metrics.processes(sum(each.working for each in self._children))
         return True
 
-    def _refused(self, child: Child, why: str) -> None:
+    def _refused(self, child: Child, why: str, code: ExitCode) -> None:
         if child.leaving:  # one of its kind has said so, or it is replaced already
             return
         if self._working_generation < 0:
-            raise CommandError(why, ExitCode.REFUSED)
+            raise CommandError(why, code)
         output.print_error(why)
         if child.generation > self._working_generation:
             output.print_error("the new code cannot be run: the processes go on with the old one")
@@ -183,7 +185,8 @@ class Supervisor:
         while self._stops_told < self._stops:
             self._stops_told += 1
             if self._stops_told == 1:
-                output.print_note("telesto: stopping; a second Ctrl-C cancels the tasks that still run")
+                name = name_of(self._stop_signal)
+                output.print_note(f"telesto: stopping; a second {name} cancels the tasks that still run")
             for child in self._children:
                 if self._stops_told > 2:
                     child.process.kill()

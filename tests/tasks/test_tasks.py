@@ -230,13 +230,13 @@ async def test_what_fails_is_logged_with_what_follows(
         await until(lambda: letters() and len(caplog.messages) == 5)
     assert sorted(caplog.messages) == sorted(
         [
-            f"task failing failed on message {first} of queue {queue}, attempt 1 of 3; it comes again within "
-            "0.01 s",
-            f"task failing failed on message {first} of queue {queue}, attempt 2 of 3; it comes again within "
-            "0.015 s",
+            f"task failing failed on message {first} of queue {queue}, attempt 1 of 3; it can run again in "
+            "0.005 to 0.01 s",
+            f"task failing failed on message {first} of queue {queue}, attempt 2 of 3; it can run again in "
+            "0.0075 to 0.015 s",
             f"task failing failed on message {first} of queue {queue}, attempt 3 of 3; it is a dead letter "
             "now",
-            f"task other failed on message {second} of queue {queue}-other, attempt 1 of 2; it comes again "
+            f"task other failed on message {second} of queue {queue}-other, attempt 1 of 2; it can run again "
             "at once",
             f"task other failed on message {second} of queue {queue}-other, attempt 2 of 2; it is a dead "
             "letter now",

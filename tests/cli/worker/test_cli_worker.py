@@ -179,7 +179,7 @@ def test_a_second_signal_cancels_what_runs(shop: Shop) -> None:
     with shop.worker("--drain", "1h") as process:
         wait_until(lambda: shop.has("one", "endless")() and shop.has("one", "wait")())
         process.terminate()
-        wait_until(lambda: "stopping" in shop.log())
+        wait_until(lambda: "stopping; a second SIGTERM cancels the tasks" in shop.log())
         end(process)
     wait_until(lambda: shop.queue.statistics().depth == 2)
 
@@ -356,11 +356,11 @@ def test_processes_end_with_their_supervisor(shop: Shop) -> None:
     ("arguments", "code", "said"),
     [
         (["shop"], 2, "'shop' names no application; write MODULE:APP"),
-        (["shops:app"], 1, "there is no module 'shops' in "),
-        (["shop:apps"], 1, "shop:apps does not exist; there is shop:app"),
-        (["shop:other"], 1, "shop:other is a str, no App; there is shop:app"),
-        (["shop:empty"], 1, "shop:empty: the application has no tasks"),
-        (["shop:app", "--queue", "x"], 1, "no task has the queue 'x'"),
+        (["shops:app"], 2, "there is no module 'shops' in "),
+        (["shop:apps"], 2, "shop:apps does not exist; there is shop:app"),
+        (["shop:other"], 2, "shop:other is a str, no App; there is shop:app"),
+        (["shop:empty"], 2, "shop:empty: the application has no tasks"),
+        (["shop:app", "--queue", "x"], 2, "no task has the queue 'x'"),
         (["shop:app", "--metrics", "9100"], 2, "--metrics '9100' is no address"),
     ],
 )
