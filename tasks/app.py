@@ -290,7 +290,7 @@ class App:
             try:
                 task.message()
             except TypeError as error:
-                raise TypeError(f"a periodic task runs without arguments, which does not fit: {error}") from None
+                raise TypeError(f"a periodic task is given no arguments, but {error}") from None
             self.periodic_tasks.append((task, schedule))
             return task
 

@@ -29,7 +29,6 @@ from telesto.client import (
     MessageRejectedError,
     NotConnectedError,
     QueueSettings,
-    TelestoError,
 )
 from telesto.tasks.app import MESSAGE, TASK, App, Task, put_arguments
 from telesto.tasks.periodic import GRACE, Schedule
@@ -50,8 +49,8 @@ Observer = Callable[[str, str, float], None]
 class TaskTimeoutError(TimeoutError):
     """A task ran longer than its ``timeout``.
 
-    A coroutine has been cancelled. A plain function, whose thread cannot be ended, has failed whatever it does
-    from then on; its message goes back when it returns or when its process ends, which begins nothing more.
+    A coroutine has been cancelled. A plain function, whose thread cannot be ended, has failed whatever it
+    does from then on; its message goes back when it returns or when its process ends.
     """
 
 
@@ -357,9 +356,7 @@ class Worker:
                 await asyncio.to_thread(plain.wait)
 
 
-async def _tick(
-    task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, settings: QueueSettings
-) -> None:
+async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, settings: QueueSettings) -> None:
     """Puts a periodic task at its times; other workers do the same, with the same keys."""
     grace = timedelta(seconds=min(GRACE, settings.dedup_window / 2))  # beyond its window a key would not hold
     done = datetime.now(UTC) - grace
@@ -440,7 +437,8 @@ def _log_failure(queue: str, settings: QueueSettings, message: Message, error: B
     if message.attempt >= settings.max_attempts:
         follows = "it is a dead letter now"
     else:
-        follows = f"it can run again in {wait_s / 2:g} to {wait_s:g} s" if wait_s else "it can run again at once"
+        when = f"in {wait_s / 2:g} to {wait_s:g} s" if wait_s else "at once"
+        follows = f"it can run again {when}"
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("telesto."):
         trace = trace.tb_next  # the frames of the task are of interest
