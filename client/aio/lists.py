@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from telesto.client import arguments
 from telesto.client.calls.queue_calls import Call
 from telesto.client.io.async_driver import AsyncDriver
 from telesto.client.io.shared import OutcomeT
@@ -71,7 +72,11 @@ async def all_pages(
         page: makes the call for a page, from the id behind which it begins and how many rows it may have.
         id_of: tells the id of a row.
         limit: how many rows are collected at most; None for all.
+
+    Raises TypeError and InvalidParameterError for a wrong ``limit``.
     """
+    if limit is not None:
+        arguments.check_count("limit", limit)
     found: list[RowT] = []
     after, more = 0, True
     while more and (limit is None or len(found) < limit):

@@ -386,8 +386,6 @@ class AsyncRequests:
             limit: at most this many.
         """
         page = partial(TopicsCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return await all_pages(self._driver, page, lambda topic: topic.topic_id, limit)
 
     async def subscriptions(self) -> list[Subscription]:
@@ -404,8 +402,6 @@ class AsyncRequests:
             limit: at most this many.
         """
         page = partial(QueueListCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return await all_pages(self._driver, page, lambda row: row.queue_id, limit)
 
     async def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
@@ -416,8 +412,6 @@ class AsyncRequests:
             limit: at most this many.
         """
         page = partial(ClientListCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return await all_pages(self._driver, page, lambda row: row.client_id, limit)
 
     async def consumers(self, queue: AsyncQueue | str | int | None = None) -> list[ConsumerFigures]:

@@ -385,8 +385,6 @@ class Requests:
             limit: at most this many.
         """
         page = partial(TopicsCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return all_pages(self._driver, page, lambda topic: topic.topic_id, limit)
 
     def subscriptions(self) -> list[Subscription]:
@@ -403,8 +401,6 @@ class Requests:
             limit: at most this many.
         """
         page = partial(QueueListCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return all_pages(self._driver, page, lambda row: row.queue_id, limit)
 
     def clients(self, like: str | None = None, *, limit: int | None = None) -> list[ClientFigures]:
@@ -415,8 +411,6 @@ class Requests:
             limit: at most this many.
         """
         page = partial(ClientListCall, arguments.check_like(like))
-        if limit is not None:
-            arguments.check_count("limit", limit)
         return all_pages(self._driver, page, lambda row: row.client_id, limit)
 
     def consumers(self, queue: Queue | str | int | None = None) -> list[ConsumerFigures]:
