@@ -82,7 +82,7 @@ class MiddlewareServer:
         listener: what accepts connections; None before the start.
         peers: this middleware among the others.
         registry: what tells the others that it lives.
-        tls: its certificate; None when it speaks no TLS.
+        tls: its certificate; None without TLS.
         budget: what is under way.
         connections: those of the clients.
         room: the reads that wait.
@@ -157,7 +157,8 @@ class MiddlewareServer:
         jobs_call = shared(database.make("jobs"))
         self.database_clock = DatabaseClock(jobs_call, self.counters)
         self._jobs = MaintenanceJobs(jobs_call, peers, self.database_clock, self._announcer, settings)
-        # Not by the connection of the jobs: one may take minutes, and others delete what is not noted.
+        # Not over the connection of the jobs: one may take minutes, in which other middlewares would delete
+        # clients that are not noted.
         self._temporary_clients = TemporaryClients(
             waiting_call, self._connected_temporary, self._jobs.temporary_clients.poke, settings
         )

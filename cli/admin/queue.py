@@ -99,7 +99,7 @@ def list_queues(
         as_dict=asdict,
         empty="There are no queues yet. Create one with: telesto queue create NAME"
         if like is None
-        else f"No queue is called like {like}.",
+        else f"No queue has a name like {like}.",
     )
 
 

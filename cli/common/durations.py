@@ -62,7 +62,7 @@ def moment(value: str) -> datetime:
         return datetime.fromisoformat(value.strip()).astimezone()
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{value!r} is no moment: such as 2026-12-24T18:00, or 2026-12-24T17:00Z"
+            f"{value!r} is not a moment; write 2026-12-24T18:00 or 2026-12-24T17:00Z"
         ) from None
 
 

@@ -18,7 +18,7 @@ OTHERS = frozenset(
         "TELESTO_DATA_DIR",
         "TELESTO_JDBC_DRIVER",
         "TELESTO_TRACEBACK",
-        # A setting of a middleware as well, but applications have it too, and their commands shall be fast.
+        # Also a setting of a middleware. It is listed because applications set it, and commands must start fast.
         "TELESTO_DATABASE_URL",
         # What `telesto consume --exec` tells its command, which may be a command of Telesto.
         "TELESTO_QUEUE",

@@ -123,7 +123,7 @@ def cancel(
     message_id: MessageId,
     queue: Annotated[
         str | None,
-        typer.Option("--queue", metavar="QUEUE", help="The queue where it waits. Default: it is looked for."),
+        typer.Option("--queue", metavar="QUEUE", help="The queue where it waits. Default: found by the id."),
     ] = None,
     url: Url = DEFAULT_URL,
     client_name: ClientName = None,
@@ -136,8 +136,8 @@ def cancel(
         cancelled = found is not None and found.cancel(message_id)
     if found is None or not cancelled:
         raise CommandError(
-            f"message {message_id} does not wait{'' if found is None else f' in {found.name}'}; "
-            f"telesto message show {message_id} tells",
+            f"message {message_id} is not waiting{'' if found is None else f' in {found.name}'}; "
+            f"see: telesto message show {message_id}",
             ExitCode.REFUSED,
         )
     output.print_line(f"cancelled message {message_id} in {found.name}")

@@ -177,6 +177,6 @@ def _show(queue: Queue, ids: bool, as_json: bool, result: PutResult) -> None:
     elif result.duplicate:
         output.print_line(f"{queue.name} already has this message, as message {result.message_id}")
     elif not result.message_id:
-        output.print_line(f"put nothing into {queue.name}: the time of the message was over")
+        output.print_line(f"put nothing into {queue.name}: the message has expired already")
     else:
         output.print_line(f"put message {result.message_id} into {queue.name}")

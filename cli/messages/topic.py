@@ -196,7 +196,7 @@ def list_topics(
 
     if mine:
         if like is not None or limit is not None:
-            raise usage_error("--mine lists all subscriptions; it goes without --like and --limit")
+            raise usage_error("--mine lists all subscriptions; leave out --like and --limit")
         require_name(url, client_name)
     with connected(url, client_name) as client:
         if mine:
@@ -212,7 +212,7 @@ def show(topic: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     from telesto.cli.terminal.failures import CommandError
 
     with connected(url, None) as client:
-        # A name may have characters that stand for others.
+        # The name may contain wildcards.
         found = next((one for one in client.topics(topic) if one.name == topic), None)
     if found is None:
         raise CommandError(f"there is no topic {topic!r}; telesto topic list shows them", ExitCode.REFUSED)
@@ -272,7 +272,7 @@ def _print_topics(topics: list[TopicStatistics], like: str | None, as_json: bool
         as_dict=_as_dict,
         empty="There are no topics yet. Subscribe to one with: telesto topic subscribe TOPIC --client NAME"
         if like is None
-        else f"No topic is called like {like}.",
+        else f"No topic has a name like {like}.",
     )
 
 

@@ -79,7 +79,7 @@ def _check_tls(settings: ServerSettings) -> None:
     try:
         tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     except TlsFilesError as error:
-        raise usage_error(f"no TLS: {error}") from error
+        raise usage_error(f"cannot use TLS: {error}") from error
     if tls.left_s() < 0:
         output.print_error(
             f"the certificate in {settings.tls_certificate} has expired; clients will refuse it"

@@ -38,7 +38,7 @@ TlsClientCa = Annotated[
     typer.Option(
         "--tls-client-ca",
         metavar="FILE",
-        help="Clients have to show a certificate of an authority in this file (PEM).",
+        help="Clients must present a certificate from an authority in this file (PEM).",
     ),
 ]
 DataDirectory = Annotated[

@@ -59,15 +59,15 @@ class ServerSettings(BaseSettings):
     tls_certificate: Path | None = Field(
         None,
         description="PEM file of the certificate, followed by those of the authorities between it and the "
-        "root: both ports speak TLS then. SIGHUP has it read again, with the key and tls_client_ca.",
+        "root. With it both ports speak TLS. SIGHUP reads it again, with the key and tls_client_ca.",
     )
     tls_key: Path | None = Field(
         None, description="PEM file of the certificate's key. Default: it is in tls_certificate."
     )
     tls_client_ca: Path | None = Field(
         None,
-        description="PEM file of authorities: clients have to show a certificate of one of them. It does not "
-        "concern the admin port.",
+        description="PEM file of authorities: clients must present a certificate from one of them, except on "
+        "the admin port.",
     )
     processes: int = Field(1, ge=1, le=256, description="Processes that share the port.")
     reuse_port: bool = Field(False, description="Let several processes listen on the same port.")

@@ -17,7 +17,7 @@ from telesto.middleware.common.logs import logger
 
 _log = logger("tls")
 
-#: What there may be too few of, for a while.
+#: Errors of accept that say that the process or the machine is short of something for a while.
 _USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 #: How long to wait then, in seconds.
 _RETRY_S = 1.0
@@ -41,8 +41,8 @@ class ServerTls:
         Args:
             certificate: PEM: the certificate, and those of the authorities between it and the root.
             key: PEM: its private key; None when it is in the same file.
-            client_ca: PEM: the authorities of which clients have to show a certificate; None when they need
-                none, as on the admin port.
+            client_ca: PEM: clients must present a certificate from one of these authorities, except on the
+                admin port; None when they need none.
         """
         self._certificate = certificate
         self._key = key
@@ -56,7 +56,7 @@ class ServerTls:
         try:
             for_clients, for_admin, self.expires_at = self._read()
         except TlsFilesError as error:
-            _log.error("certificate_unusable", reason=str(error), advice="the former one stays in use")
+            _log.error("certificate_unusable", reason=str(error), advice="the previous one stays in use")
         else:
             self._latest = {self.for_clients: for_clients, self.for_admin: for_admin}
             _log.info("certificate_read", expires_at=self.expires_at.isoformat())
@@ -221,7 +221,7 @@ class TlsListener:
             )
         except OSError as error:  # SSLError is a kind of it
             sock.close()
-            # A peer that only looks whether the port is open is no failure.
+            # A peer that only checks whether the port is open is not a failure.
             if not isinstance(error, (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)):
                 self._failed(peer, getattr(error, "reason", None) or str(error) or type(error).__name__)
 

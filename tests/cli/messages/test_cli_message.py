@@ -135,7 +135,7 @@ def test_a_message_that_waits_is_cancelled(telesto: CommandLine, client: Telesto
     assert said == f"cancelled message {message_id} in {kept}\n"
     assert telesto.objects("message", "show", message_id)[-1]["state"] == "cancelled"
     refusal = telesto.error(ExitCode.REFUSED, "message", "cancel", message_id, "--queue", kept)
-    assert f"message {message_id} does not wait in {kept}" in refusal
+    assert f"message {message_id} is not waiting in {kept}" in refusal
 
 
 def test_a_message_to_cancel_is_looked_for(telesto: CommandLine, client: TelestoClient, kept: str) -> None:
@@ -145,7 +145,7 @@ def test_a_message_to_cancel_is_looked_for(telesto: CommandLine, client: Telesto
         assert said == f"cancelled message {message_id} in {kept}\n"
         assert telesto.objects("message", "show", message_id)[-1]["state"] == "cancelled"
         refusal = telesto.error(ExitCode.REFUSED, "message", "cancel", message_id)
-        assert f"message {message_id} does not wait; telesto message show {message_id} tells" in refusal
+        assert f"message {message_id} is not waiting; see: telesto message show {message_id}" in refusal
     assert "MESSAGE_NOT_EXISTING" in telesto.error(ExitCode.REFUSED, "message", "cancel", "999999999")
 
 

@@ -40,7 +40,7 @@ def test_a_response_that_comes_too_late_is_not_stored(telesto: CommandLine, queu
     assert 0 < request["expires_in"] <= 60
     answer = ["put", queue, "answer", "--receiver", str(request["sender_id"]), "--correlation-id", "7"]
     said = telesto.output(*answer, "--expires", "0").decode()
-    assert said == f"put nothing into {queue}: the time of the message was over\n"
+    assert said == f"put nothing into {queue}: the message has expired already\n"
     assert json.loads(telesto.output("queue", "show", queue, "--json"))["depth"] == 0
     assert telesto.output(*answer, "--expires", str(request["expires_in"])).startswith(b"put message ")
     assert json.loads(telesto.output("queue", "show", queue, "--json"))["depth"] == 1
@@ -121,8 +121,8 @@ def test_a_message_can_be_put_for_a_moment(telesto: CommandLine, queue: str) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--at", "tomorrow"), "'tomorrow' is no moment: such as 2026-12-24T18:00"),
-        (("--at", "2026-13-01"), "is no moment"),
+        (("--at", "tomorrow"), "'tomorrow' is not a moment; write 2026-12-24T18:00"),
+        (("--at", "2026-13-01"), "is not a moment"),
         (("--at", "2026-12-24T18:00Z", "--delay", "5m"), "give either --at or --delay"),
     ],
 )

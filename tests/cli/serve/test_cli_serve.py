@@ -293,7 +293,7 @@ def test_a_certificate_that_cannot_be_used_is_told_before_anything_starts(
     Path(key).write_text("no key")
     options = ("--tls-certificate", certificate, "--tls-key", key)
     said = bare_telesto.error(2, "serve", "--data-dir", str(data_dir), *options)
-    assert said == f"telesto: no TLS: {key} holds no private key in PEM form\n"
+    assert said == f"telesto: cannot use TLS: {key} holds no private key in PEM form\n"
     said = bare_telesto.error(2, "serve", "--data-dir", str(data_dir), "--tls-key", key)
     assert "tls_key needs tls_certificate" in said
     assert not data_dir.exists()
