@@ -92,7 +92,7 @@ class NotTelestoError(ProtocolViolationError):
 
 
 class TlsError(NotConnectedError):
-    """There is no connection by TLS that can be trusted; the details say why, and nothing was sent."""
+    """No trusted TLS connection can be made. The details say why. Nothing was sent."""
 
 
 def connection_failure(
@@ -122,44 +122,44 @@ def connection_failure(
     return error
 
 
-#: What OpenSSL says of a certificate (its X509_V_ERR_ numbers), and what that means for people.
+#: Explanations of the numbers (X509_V_ERR_) by which OpenSSL refuses a certificate.
 _CERTIFICATES = {
     9: "its certificate is not valid yet; is this machine's clock right?",
     10: "its certificate has expired",
-    18: "its certificate is signed by itself; if that is meant to be, name its file as tls_ca",
-    19: "its certificate is by an authority that is not trusted here; name the authority's file as tls_ca",
-    20: "its certificate is by an authority that is not trusted here; name the authority's file as tls_ca",
+    18: "its certificate is self-signed; if you trust it, name its file as tls_ca",
+    19: "its certificate is from an authority that is not trusted here; name the authority's file as tls_ca",
+    20: "its certificate is from an authority that is not trusted here; name the authority's file as tls_ca",
     62: "its certificate is for another name",
     64: "its certificate is for another address",
 }
 
 
 def _tls_failure(failure: OSError | UnicodeError) -> str | None:
-    """Says what was wrong with TLS; None when it was not about TLS."""
-    import ssl  # here it is there already, and clients without TLS start faster without it
+    """Explains a failure of TLS; returns None for any other failure."""
+    import ssl  # slow to import; with TLS it is imported already
 
     if isinstance(failure, ssl.SSLCertVerificationError):
         known = _CERTIFICATES.get(failure.verify_code)
         said = failure.verify_message.rstrip(".").replace("Hostname mismatch, certificate", "it")
         return f"{known} ({said})" if known else f"its certificate is refused: {said}"
     if isinstance(failure, (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)):
-        return "it ended the connection within the handshake; does a middleware with TLS listen there?"
+        return "it closed the connection during the handshake; does a middleware with TLS listen there?"
     if isinstance(failure, ssl.SSLError):
         return tls_alert(failure)
     return None
 
 
 def tls_alert(failure: Exception) -> str:
-    """Says what the other side, or OpenSSL, has against a connection by TLS; else what the failure says."""
+    """Explains why a connection by TLS failed; returns the failure's own text where that is not known."""
     reason = str(getattr(failure, "reason", None) or "")
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"):
-        return "what listens there speaks no TLS; without TLS a URL begins with telesto://"
+        return "it does not speak TLS; without TLS a URL begins with telesto://"
     if "CERTIFICATE_REQUIRED" in reason or reason == "SSLV3_ALERT_HANDSHAKE_FAILURE":
         return "it asks for a client's certificate; name one as tls_certificate, with its tls_key"
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
         return f"it refuses this client's certificate ({reason.rpartition('ALERT_')[2].lower()})"
     if reason == "UNSUPPORTED_PROTOCOL" or "PROTOCOL_VERSION" in reason:
-        return "it speaks no TLS of version 1.2 or later"
+        return "it does not speak TLS 1.2 or later"
     return str(failure) or type(failure).__name__
 
 
@@ -172,10 +172,11 @@ class MessageRejectedError(Exception):
 
 
 class RequestRefusedError(Exception):
-    """Raised by a handler of ``serve_requests`` that refuses a request: this is the answer, and no failure.
+    """A handler of ``serve_requests`` raises this to refuse a request. It is an answer, not a failure.
 
-    The asker gets RemoteError, with the name of the class as its ``type`` and what this says as its ``text``.
-    Make subclasses for answers that askers tell apart. It is logged as information, without a traceback.
+    The asker gets RemoteError, with the name of the class as its ``type`` and this error's text as its
+    ``text``. Make subclasses for refusals that askers tell apart. It is logged as information, without a
+    traceback.
     """
 
 
@@ -186,10 +187,10 @@ class QueueSettingsDifferError(TelestoError):
 
 
 class NameInUseError(TelestoError):
-    """Another client, in this process or another one of this machine and user, is this client now.
+    """Another process of this user and machine, or another client of this process, has the name now.
 
-    Nothing was sent. Give each process a name of its own, or ask by ``existing="take_over"`` for the end of
-    that one's session.
+    Nothing was sent. Give each process a name of its own, or end the session of the other one by
+    ``existing="take_over"``.
     """
 
     error_class = ErrorClass.RETRYABLE

@@ -16,10 +16,10 @@ from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
 DEFAULT_URL = f"telesto://127.0.0.1:{DEFAULT_PORT}"
 
-#: What ``subscribe`` does with a subscription that there is already: refuse, or use it.
+#: What ``subscribe`` does when the subscription exists: refuse, or use it.
 Existing = Literal["error", "use"]
-#: What a client does with a client of its name: refuse; use it, unless another process of this machine is it
-#: now; or use it and end the session of whoever is it now.
+#: What to do when a client of this name exists: refuse; use it, unless another process of this machine has it
+#: now; or use it and end the session of whoever has it.
 ExistingClient = Literal["error", "use", "take_over"]
 
 
@@ -57,8 +57,8 @@ class TlsParameters:
 
     Attributes:
         ca: a PEM file of the authorities to trust; None for those of the system.
-        certificate, key: PEM files by which the client shows who it is, if it is asked; None without, or for
-            a key in the certificate's file.
+        certificate, key: PEM files with the client's own certificate and its key. None without a certificate;
+            a key that is None is in the certificate's file.
         verify: refuse a middleware whose certificate is not trusted, or is for another name.
     """
 

@@ -18,7 +18,7 @@ OTHERS = frozenset(
         "TELESTO_DATA_DIR",
         "TELESTO_JDBC_DRIVER",
         "TELESTO_TRACEBACK",
-        # Also a setting of a middleware. It is listed because applications set it, and commands must start fast.
+        # Also a setting of a middleware, but applications set it, and their commands must start fast.
         "TELESTO_DATABASE_URL",
         # What `telesto consume --exec` tells its command, which may be a command of Telesto.
         "TELESTO_QUEUE",

@@ -307,7 +307,7 @@ class AsyncConsumer:
     async def _find(self, gone: int) -> int:
         """Finds the queue that bears the name now; returns 0 when the consumer is stopped meanwhile.
 
-        It does not ask by the handle, whose other callers would have to go on when the consumer is stopped.
+        It does not ask by the handle, because ``stop`` would then end the question for other callers too.
         """
         known = self._queue.queue_id
         if known and (known != gone or not self._queue.name):

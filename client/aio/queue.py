@@ -88,8 +88,8 @@ class AsyncQueue(QueueHandle):
         queue_id = self.queue_id
         if queue_id and (queue_id != instead_of or not self.name):
             return queue_id
-        # One asks for all. Until the last of them has the id it is not shown, so that who comes later stands
-        # in line too, and calls of one handle take effect in their order.
+        # One caller asks for all. ``queue_id`` stays 0 until the last of them has the id. Later callers wait
+        # behind them, so calls of one handle take effect in their order.
         self._driver.attach()
         if queue_id:
             self._found = queue_id

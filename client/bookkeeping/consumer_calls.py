@@ -209,7 +209,7 @@ def log_unanswered(calls: Iterable[Call[object]]) -> None:
     import logging
 
     logging.getLogger("telesto.client").warning(
-        "the client is closed before the service has answered that %d message%s acknowledged, the first of "
+        "the client is closed before the service has confirmed that %d message%s acknowledged, the first of "
         "them %d: they may come again",
         len(leases),
         " is" if len(leases) == 1 else "s are",

@@ -89,8 +89,8 @@ class ConsumerState:
         self.open: dict[LeaseId, str | None] = {}
         self.over: dict[int, int] = {}
         self.waiting: deque[NextCall] = deque()
-        #: One number, which the state for a queue that is made anew goes on with: what was taken from the old
-        #: one may be lost later.
+        #: A list, because the state for a queue that is made anew shares it: messages of the old queue may be
+        #: lost later.
         self._lost = [0]
         self.ended: TelestoError | None = None
         self.closed = False

@@ -47,7 +47,7 @@ class WantedClient:
 
     @property
     def shared(self) -> bool:
-        """Tells whether other processes may have the same name by mistake."""
+        """Tells whether other processes may have the same name."""
         return self.name is None or not ("{pid}" in self.name or "{random}" in self.name)
 
 
@@ -89,7 +89,7 @@ class Identity:
         mode: what it may do; None for any (FULL when it has to be registered).
         existing: what to do when the name is taken.
         temporary: it lasts as long as it is connected, and may be made anew under its name.
-        locked: one process of this machine at a time may be it.
+        locked: only one process of this machine may have it at a time, see NameLock.
         token: stands for this process; the same in each try, so that a repeated one gives the same client.
         attempts: how often it asked to be the client: one that comes late must not undo a later one.
         held: this session has been the client. From then on it resumes only if no other process was the

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from telesto.client.errors import NameInUseError
 
-#: How often a file is opened anew because another process has just removed or replaced it.
+#: How often a file is opened again when another process has just removed or replaced it.
 _TRIES = 100
 
 
@@ -29,7 +29,7 @@ class HeldError(Exception):
 
 
 def lock_file(path: Path) -> int:
-    """Locks a file, which is made if there is none, until the descriptor that it returns is closed.
+    """Locks a file, and creates it if there is none. Closing the returned descriptor unlocks it.
 
     Raises HeldError and OSError.
     """
@@ -48,11 +48,11 @@ def lock_file(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-    raise OSError(f"{str(path)!r} is replaced again and again")
+    raise OSError(f"{str(path)!r} was replaced {_TRIES} times")
 
 
 def _take_file(path: Path) -> int:
-    """Locks a new file in the place of this one, whoever has that locked. Raises OSError."""
+    """Replaces a file by a new one that is locked, whoever has locked the old one. Raises OSError."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:
@@ -87,10 +87,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 class NameLock:
-    """Lets one client of this user and machine at a time be a certain client of a service.
+    """Locks a client of a service, so that one process of this user and machine has it at a time.
 
-    Where the directory of the locks cannot be used, nothing is locked: then the service alone sees that two
-    processes are one client, and lets the later one end the session of the earlier.
+    Where the directory of the locks cannot be used, nothing is locked: the second process with one name then
+    fences the first.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class NameLock:
         self._process = 0
 
     def acquire(self, incarnation: str, client: str | int, *, take_over: bool) -> None:
-        """Locks a client, by its name or id; nothing happens when this one has it locked.
+        """Locks a client, by its name or id; does nothing if it is locked by this object already.
 
         Args:
             incarnation: identifies the service's database.
@@ -120,12 +120,12 @@ class NameLock:
             raise _in_use(client, error.holder) from None
         except OSError:
             return
-        with suppress(OSError):  # those who clean temporary directories leave files with the sticky bit
+        with suppress(OSError):  # cleaners of temporary directories keep files with the sticky bit
             os.fchmod(descriptor, 0o1600)
         self._key, self._path, self._descriptor, self._process = key, path, descriptor, os.getpid()
 
     def release(self) -> None:
-        """Unlocks it. A forked child closes its copy of the descriptor only: the parent keeps the lock."""
+        """Unlocks the client. A forked child only closes its descriptor: the parent keeps the lock."""
         descriptor, self._descriptor, self._key = self._descriptor, None, None
         if descriptor is None:
             return
@@ -153,7 +153,7 @@ def _in_use(client: str | int, holder: str) -> NameInUseError:
     who = f"client {client}" if isinstance(client, int) else f"the client's name {client!r}"
     own = "worker" if isinstance(client, int) else client
     return NameInUseError(
-        f"{who} is in use on this machine by {holder}; a client is for one process at a time: give each a "
-        f"name of its own, such as {own + '-{pid}'!r} or {own + '-{random}'!r}, or ask for the end of that "
-        'one\'s session by existing="take_over"'
+        f"{who} is in use on this machine by {holder}; a client is for one process at a time: give each "
+        f"process a name of its own, such as {own + '-{pid}'!r} or {own + '-{random}'!r}, or end the session "
+        'of the other one by existing="take_over"'
     )

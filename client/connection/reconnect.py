@@ -45,8 +45,8 @@ class ReconnectPolicy:
     def is_hopeless(self, error: TelestoError) -> bool:
         """Tells whether to connect for the first time is given up, after an attempt that failed with this.
 
-        A service that is away may come back in time; one that speaks another protocol will hardly learn ours,
-        nor get another certificate.
+        A service that is away may come back in time; another protocol, or a certificate that is not
+        trusted, will hardly change soon.
         """
         if self._unanswered >= len(self._addresses):
             if isinstance(error, (NotTelestoError, TlsError)):

@@ -1,4 +1,4 @@
-"""TLS of a client: whom it trusts, and how it shows who it is."""
+"""TLS of a client: the authorities that it trusts, and its own certificate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClientTls:
         return self._context
 
     def secure(self, sock: socket.socket, host: str) -> ssl.SSLSocket:
-        """Performs the handshake on a socket, which takes its time. Raises OSError, TlsError."""
+        """Performs the handshake on a socket, and waits for it. Raises OSError, TlsError."""
         try:
             return self.context().wrap_socket(sock, server_hostname=host)
         except BaseException:
@@ -64,20 +64,20 @@ class ClientTls:
 
 
 class TlsSocket(ssl.SSLSocket):
-    """A socket that reads and writes as one without TLS does, and says nothing when it is dropped."""
+    """A TLS socket that raises BlockingIOError as a plain socket does, and does not warn when dropped."""
 
     def __del__(self) -> None:
         self.close()
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Reads what there is. Raises BlockingIOError when there is nothing yet, OSError."""
+        """Reads what has arrived. Raises BlockingIOError when nothing has, OSError."""
         try:
             return super().recv(buflen, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
             raise BlockingIOError from error
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
-        """Writes as much as goes. Raises BlockingIOError when nothing does for now, OSError."""
+        """Writes as much as the socket takes. Raises BlockingIOError when it takes nothing, OSError."""
         if not data:
             return 0
         try:

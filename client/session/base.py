@@ -111,7 +111,7 @@ class BaseSession(ABC):
         self.tried: Identity | None = None
         #: Those who wait for the first connection; empty once there was one.
         self._connecting: list[ConnectCall] = []
-        #: Those who wait for another connection in the place of a lost one.
+        #: Calls of connect() that wait until a lost connection is replaced.
         self._reconnecting: list[ConnectCall] = []
         self._incarnation: str | None = None
         # Of the attempt to identify on the present connection.
@@ -424,7 +424,7 @@ class BaseSession(ABC):
         self._send_handshake(request, self._identify_answered)
 
     def _lock_name(self, identity: Identity) -> bool:
-        """Sees to it that no other process of this machine is the client; if one is, this session ends."""
+        """Locks the client on this machine; if another process has it, ends this session, returns False."""
         if self._name_lock is None or not identity.locked or not self._database:
             return True
         client = identity.name or identity.client_id or ""
@@ -437,7 +437,7 @@ class BaseSession(ABC):
         return True
 
     def unlock_name(self) -> None:
-        """Lets other processes of this machine be the client."""
+        """Unlocks the client for other processes of this machine."""
         if self._name_lock is not None:
             self._name_lock.release()
 

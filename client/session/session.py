@@ -705,7 +705,7 @@ class Session(BaseSession):
         self.finish(call)
 
     def end_get(self, call: GetCall) -> None:
-        """Ends a get as if its time were up; what it may still get comes to the next one."""
+        """Ends a get as if its time were up; a message that still comes for it goes to the next get."""
         if not call.order:  # it is about to be made
             call.wait = 0.0
         elif call.phase < DONE:
@@ -916,7 +916,7 @@ class Session(BaseSession):
                 self._keep_in_doubt(call, error)
         self._ledger.confirmations.session_ended()
         self.consumers.link_lost()
-        for leave in leaving:  # a consumer ends with its connection: nobody has to be told any more
+        for leave in leaving:  # a consumer ends with its connection, so the service need not be told
             if leave.phase < DONE:
                 self._consumer_left(leave)
 

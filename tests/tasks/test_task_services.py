@@ -123,4 +123,4 @@ async def test_a_worker_ends_in_order_when_the_service_is_away(
         may_end.set()
         await asyncio.wait_for(running, 15)
     assert ended == [7]
-    assert "before the service has answered that 1 message is acknowledged" in caplog.text
+    assert "before the service has confirmed that 1 message is acknowledged" in caplog.text

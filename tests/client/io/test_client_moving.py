@@ -149,6 +149,6 @@ def test_a_consumer_ends_without_its_service(
         client.close()
         assert time.monotonic() - begun < ClientOptions().call_timeout / 2
     assert caplog.messages == [
-        "the client is closed before the service has answered that 1 message is acknowledged, the first of "
+        "the client is closed before the service has confirmed that 1 message is acknowledged, the first of "
         f"them {leased.message.message_id}: they may come again"
     ]

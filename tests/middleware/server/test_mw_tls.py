@@ -209,7 +209,7 @@ async def test_the_other_kind_of_port(start_middleware: StartMiddleware, files: 
     assert "telestos://" in error.details
     error = await refusal(kind, url_of(without, files))
     assert isinstance(error, TlsError)
-    assert "speaks no TLS" in error.details
+    assert "does not speak TLS" in error.details
 
 
 @kinds
