@@ -25,6 +25,9 @@ from telesto.protocol.packets import GoAway
 _SMALL_BYTES = 64 << 10
 #: A frame may take a second longer for each of these many bytes.
 _FRAME_RATE_BYTES = 64 << 10
+#: How much is given to TLS at a time. It passes all that it is given on to its TCP transport, whose buffer
+#: counts nowhere, until that one takes no more.
+_TLS_PIECE_BYTES = 64 << 10
 #: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
 AT_ONCE_BYTES = 128 * FRAME_COST
@@ -208,7 +211,12 @@ class Connection(asyncio.Protocol):
             return
         data = out[0] if len(out) == 1 else b"".join(out)
         unsent = self._transport.get_write_buffer_size() + len(data)
-        self._transport.write(data)
+        if len(data) > _TLS_PIECE_BYTES and not self._transport.can_write_eof():
+            pieces = memoryview(data)
+            for start in range(0, len(data), _TLS_PIECE_BYTES):
+                self._transport.write(pieces[start : start + _TLS_PIECE_BYTES])
+        else:
+            self._transport.write(data)
         if unsent > UNCOUNTED_UNSENT_BYTES:
             self._services.quotas.unsent(self, unsent)
         if self._services.tracer.on:
