@@ -249,7 +249,8 @@ class MiddlewareServer:
         await database.check_schema()
         _calm_collector(settings.gc_threshold)
         sock = listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port)
-        context = None if self.tls is None else self.tls.for_clients
+        tls = self.tls
+        context = None if tls is None else lambda: tls.for_clients
         self.listener = await self._listener(sock, self._make_connection, context, settings.max_handshakes)
         self._address = sock.getsockname()[:2]
         try:
@@ -272,7 +273,8 @@ class MiddlewareServer:
         self.connections.limit = connections_that_fit(settings.max_connections, others)
         if settings.admin_port is not None:
             sock = listening.bind(settings.admin_host, settings.admin_port)
-            context = None if self.tls is None else self.tls.for_admin
+            tls = self.tls
+            context = None if tls is None else lambda: tls.for_admin
             self._admin_listener = await self._listener(
                 sock, self._admin.make_connection, context, CONNECTIONS_MAX
             )
@@ -286,7 +288,7 @@ class MiddlewareServer:
         self,
         sock: socket.socket,
         make: Callable[[], asyncio.Protocol],
-        context: ssl.SSLContext | None,
+        context: Callable[[], ssl.SSLContext] | None,
         handshakes: int,
     ) -> asyncio.Server | TlsListener:
         settings = self._settings
@@ -299,6 +301,7 @@ class MiddlewareServer:
                 most=handshakes,
                 limit_s=settings.handshake_limit_s,
                 linger_s=settings.linger_s,
+                address_of=address_of,
                 failed=self._handshake_failed,
             )
         try:

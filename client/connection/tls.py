@@ -90,6 +90,8 @@ def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
         if error.reason == "KEY_VALUES_MISMATCH":
             return "the key is that of another certificate"
+        if (reason := error.reason or "").endswith(("TOO_SMALL", "TOO_WEAK")):
+            return f"it is too weak ({reason})"
         return "it is not in PEM form"
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 

@@ -156,7 +156,7 @@ class ServerSettings(BaseSettings):
         30.0, gt=0, description="How long a connection may take to identify itself."
     )
     max_handshakes: int = Field(
-        256, ge=1, description="TLS handshakes under way; one more ends the oldest of them."
+        256, ge=1, description="TLS handshakes under way; one more ends one of the address that has most."
     )
     handshake_limit_s: float = Field(10.0, gt=0, description="How long a TLS handshake may take.")
     frame_limit_s: float = Field(

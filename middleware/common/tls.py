@@ -21,6 +21,9 @@ _log = logger("tls")
 _USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 #: How long to wait then, in seconds.
 _RETRY_S = 1.0
+#: How many connections are accepted in one turn of the event loop. More would end handshakes that have not
+#: had a turn yet, and need the descriptors of those that have not closed yet.
+_AT_ONCE = 16
 
 
 class TlsFilesError(Exception):
@@ -31,7 +34,9 @@ class ServerTls:
     """The certificate of this middleware, as its files had it when they were read last.
 
     Attributes:
-        for_clients, for_admin: the contexts of the two ports. Each handshake uses what was read last.
+        for_clients, for_admin: the contexts of the two ports, for handshakes that begin now. What was read
+            before is not changed but replaced: sessions of former contexts cannot be resumed, so nobody
+            evades new authorities by one.
         expires_at: when the certificate expires.
     """
 
@@ -48,27 +53,19 @@ class ServerTls:
         self._key = key
         self._client_ca = client_ca
         self.for_clients, self.for_admin, self.expires_at = self._read()
-        self._latest = {self.for_clients: self.for_clients, self.for_admin: self.for_admin}
-        self.for_clients.sni_callback = self.for_admin.sni_callback = self._use_latest
 
     def read_again(self) -> None:
         """Has new connections use what the files hold now; files that cannot be used change nothing."""
         try:
-            for_clients, for_admin, self.expires_at = self._read()
+            self.for_clients, self.for_admin, self.expires_at = self._read()
         except TlsFilesError as error:
             _log.error("certificate_unusable", reason=str(error), advice="the previous one stays in use")
         else:
-            self._latest = {self.for_clients: for_clients, self.for_admin: for_admin}
             _log.info("certificate_read", expires_at=self.expires_at.isoformat())
 
     def left_s(self) -> float:
         """Returns how long the certificate is valid, in seconds; negative when it has expired."""
         return (self.expires_at - datetime.now(UTC)).total_seconds()
-
-    def _use_latest(
-        self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, context: ssl.SSLContext
-    ) -> None:
-        connection.context = self._latest[context]
 
     def _read(self) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:
         pem = _bytes_of(self._certificate)
@@ -98,7 +95,11 @@ class ServerTls:
                 raise TlsFilesError(
                     f"the key in {key} is not that of the certificate in {self._certificate}"
                 ) from error
+            if (reason := error.reason or "").endswith(("TOO_SMALL", "TOO_WEAK")):
+                raise TlsFilesError(f"{self._certificate} or its key is too weak ({reason})") from error
             raise TlsFilesError(f"{key} holds no private key in PEM form") from error
+        except OSError as error:
+            raise TlsFilesError(f"cannot read {self._certificate}: {error.strerror}") from error
         except _EncryptedKeyError as error:
             raise TlsFilesError(f"the key in {key} is encrypted; write it without a password") from error
         return context
@@ -123,33 +124,36 @@ def _bytes_of(path: Path) -> bytes:
 class TlsListener:
     """Accepts connections that speak TLS; each has its protocol once its handshake is complete.
 
-    At most ``most`` handshakes are under way: one more ends the oldest, so that peers that send nothing
-    cannot use up the descriptors of the process, nor keep others out. (A server of asyncio does not know of
-    connections before their handshake is complete.)
+    At most ``most`` handshakes are under way: one more ends the oldest of its own address, else of the
+    address that has most. So peers that send nothing cannot use up the descriptors of the process, nor keep
+    those of other addresses out. (A server of asyncio does not know of connections before their handshake is
+    complete.)
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[], ssl.SSLContext],
         make: Callable[[], asyncio.Protocol],
         *,
         backlog: int,
         most: int,
         limit_s: float,
         linger_s: float,
+        address_of: Callable[[object], str],
         failed: Callable[[object, str], None],
     ) -> None:
         """Does not accept yet.
 
         Args:
             sock: a bound socket that does not block.
-            context: the context of its port.
+            context: returns the context for a handshake that begins.
             make: makes the protocol of a connection.
             backlog: how many connections the kernel holds.
             most: how many handshakes may be under way.
             limit_s: how long one may take, in seconds.
             linger_s: how long a peer may take to agree to the end of a connection, in seconds.
+            address_of: returns the address of a peer, which its socket names.
             failed: is told the peer whose handshake failed, as its socket names it, and why.
         """
         self._sock = sock
@@ -159,10 +163,12 @@ class TlsListener:
         self._most = most
         self._limit_s = limit_s
         self._linger_s = linger_s
+        self._address_of = address_of
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
-        self._under_way: dict[asyncio.Task[None], socket.socket] = {}
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._by_address: dict[str, dict[asyncio.Task[None], socket.socket]] = {}
 
     async def start_serving(self) -> None:
         """Begins to accept."""
@@ -177,8 +183,9 @@ class TlsListener:
             self._retry.cancel()
         self._loop.remove_reader(self._sock)
         self._sock.close()
-        for sock in self._under_way.values():
-            _end(sock)
+        for handshakes in self._by_address.values():
+            for sock in handshakes.values():
+                _end(sock)
 
     async def wait_closed(self) -> None:
         """Returns when no handshake is under way any more."""
@@ -186,7 +193,7 @@ class TlsListener:
             await asyncio.wait(self._under_way)
 
     def _accept(self) -> None:
-        for _ in range(self._backlog):
+        for _ in range(_AT_ONCE):
             try:
                 sock, peer = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -199,23 +206,35 @@ class TlsListener:
                 self._loop.remove_reader(self._sock)
                 self._retry = self._loop.call_later(_RETRY_S, self._loop.add_reader, self._sock, self._accept)
                 return
+            address = self._address_of(peer)
             if len(self._under_way) >= self._most:
-                oldest = next(iter(self._under_way))
-                _end(self._under_way.pop(oldest))
+                self._end_one_for(address)
             sock.setblocking(False)
             task = self._loop.create_task(self._shake(sock, peer))
-            self._under_way[task] = sock
+            self._under_way[task] = address
+            self._by_address.setdefault(address, {})[task] = sock
             task.add_done_callback(self._over)
 
+    def _end_one_for(self, address: str) -> None:
+        handshakes = self._by_address.get(address) or max(self._by_address.values(), key=len)
+        oldest, sock = next(iter(handshakes.items()))
+        self._over(oldest)
+        _end(sock)
+
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task, None)
+        address = self._under_way.pop(task, None)
+        if address is not None:
+            handshakes = self._by_address[address]
+            del handshakes[task]
+            if not handshakes:
+                del self._by_address[address]
 
     async def _shake(self, sock: socket.socket, peer: object) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._make,
                 sock,
-                ssl=self._context,
+                ssl=self._context(),
                 ssl_handshake_timeout=self._limit_s,
                 ssl_shutdown_timeout=self._linger_s,
             )

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from conftest import StartMiddleware
 from telesto.client import AsyncTelestoClient, NewMessage, TelestoClient
@@ -19,7 +22,9 @@ from telesto.client.errors import TlsError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.tls import ServerTls, TlsFilesError, TlsListener
 from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
 from telesto.protocol.errors import TelestoError
+from wire import hello, read, until
 
 PATIENCE_S = 30.0
 
@@ -246,6 +251,7 @@ async def test_files_of_a_client_that_cannot_be_used(
         (f"tls_ca={files.ca}&tls_certificate={text}", "not in PEM form"),
         (f"tls_ca={files.ca}&tls_certificate={certificate}&tls_key={key}", "of another certificate"),
         (f"tls_ca={files.ca}&tls_certificate={certificate}&tls_key={encrypted(files)}", "encrypted"),
+        (f"tls_ca={files.ca}&tls_certificate={weak(files)}", "too weak"),
     ):
         error = await refusal(kind, f"{here}?{parameters}")
         assert isinstance(error, TlsError)
@@ -267,6 +273,26 @@ def encrypted(files: Files) -> Path:
     return path
 
 
+def weak(files: Files) -> Path:
+    """Returns a file with a certificate and its key, which OpenSSL finds too short."""
+    key = rsa.generate_private_key(65_537, 1_024)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weak")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    path = files.directory / "weak.pem"
+    path.write_bytes(
+        certificate
+        + key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return path
+
+
 def test_files_of_a_middleware_that_cannot_be_used(files: Files, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("no certificate")
@@ -280,6 +306,7 @@ def test_files_of_a_middleware_that_cannot_be_used(files: Files, tmp_path: Path)
         ((certificate, None, None), "holds no private key"),
         ((certificate, other_key, None), "is not that of the certificate"),
         ((certificate, encrypted(files), None), "is encrypted"),
+        ((weak(files), None, None), "too weak"),
         ((certificate, key, text), "holds no certificate"),
     ):
         with pytest.raises(TlsFilesError, match=why):
@@ -337,6 +364,37 @@ async def test_new_authorities_of_clients(
     assert "certificate" in (await refusal("asyncio", shown(files))).details
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_sessions_do_not_outlive_the_authorities_that_were_trusted(
+    start_middleware: StartMiddleware, files: Files, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    """A resumed session shows no certificate again."""
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(files.ca.read_bytes())
+    server = await start_middleware(tls_client_ca=trusted, **files.settings())
+    assert server.tls is not None
+    context = ssl.create_default_context(cafile=files.ca)
+    context.maximum_version = version
+    context.load_cert_chain(*files.issue("client", "shop"))
+
+    def told(session: ssl.SSLSession | None = None) -> tuple[bytes, ssl.SSLSession | None]:
+        with (
+            suppress(OSError),
+            socket.create_connection(server.address, PATIENCE_S) as plain,
+            context.wrap_socket(plain, server_hostname="localhost", session=session) as sock,
+        ):
+            sock.sendall(b"\xff" * 4)
+            return sock.recv(1024), sock.session
+        return b"", None
+
+    answer, session = await asyncio.to_thread(told)
+    assert b"frame" in answer
+    assert session is not None
+    trusted.write_bytes(Files(tmp_path / "others").ca.read_bytes())
+    server.tls.read_again()
+    assert (await asyncio.to_thread(told, session))[0] == b""
+
+
 @kinds
 async def test_a_client_reads_its_files_again_when_they_change(
     start_middleware: StartMiddleware, files: Files, tmp_path: Path, kind: str
@@ -369,6 +427,34 @@ async def test_a_client_reads_its_files_again_when_they_change(
 
 
 # ------------------------------------------------------------------------------- limits
+async def test_a_peer_that_leaves_one_large_answer_unread_is_closed(
+    start_middleware: StartMiddleware, files: Files
+) -> None:
+    """What TLS passes on at once counts as unsent, too."""
+    server = await start_middleware(
+        write_stalled_s=0.3, max_frame=1 << 24, max_body_bytes=15 << 20, **files.settings()
+    )
+    async with AsyncTelestoClient(url_of(server, files)) as client:
+        queue = await client.declare_queue("queue")
+        await queue.put(bytes(15 << 20))
+    await until(lambda: not len(server.connections))
+    context = ssl.create_default_context(cafile=files.ca)
+
+    def connect() -> ssl.SSLSocket:
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        sock.connect(server.address)
+        return context.wrap_socket(sock, server_hostname="localhost")
+
+    with await asyncio.to_thread(connect) as peer:
+        register = packets.RegisterClient("peer", packets.ClientMode.FULL, bytes(16))
+        peer.sendall(hello().encode(1) + register.encode(2))
+        await until(lambda: server.connections.snapshot()[0].pipeline.client.client_id)
+        peer.sendall(read(1, queue.queue_id).encode(3))
+        await until(lambda: server.budget.unsent > 1 << 20)
+        await until(lambda: server.counters.aborted_total == {"peer_stalled": 1})
+
+
 async def silent(server: MiddlewareServer, count: int) -> list[asyncio.StreamWriter]:
     """Opens connections that never begin a handshake."""
     return [(await asyncio.open_connection(*server.address))[1] for _ in range(count)]
@@ -382,6 +468,33 @@ async def test_silent_peers_keep_nobody_out(start_middleware: StartMiddleware, f
     assert len(server.connections) <= 1
     for writer in writers:
         writer.close()
+
+
+async def test_many_peers_of_one_address_keep_no_other_address_out(
+    start_middleware: StartMiddleware, files: Files
+) -> None:
+    """They connect while the handshake of another one is under way."""
+    server = await start_middleware(max_handshakes=4, **files.settings())
+    context = ssl.create_default_context(cafile=files.ca)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    shaken = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    reader, writer = await asyncio.open_connection(*server.address)
+    writers = []
+    async with asyncio.timeout(PATIENCE_S):
+        while shaken.version() is None or outgoing.pending:
+            for _ in range(40):
+                writers.append(
+                    (await asyncio.open_connection(*server.address, local_addr=("127.0.0.2", 0)))[1]
+                )
+            with suppress(ssl.SSLWantReadError):
+                shaken.do_handshake()
+            if outgoing.pending:
+                writer.write(outgoing.read())
+            else:
+                incoming.write(await reader.read(1 << 16))
+        await until(lambda: len(server.connections) == 1)
+    for each in (writer, *writers):
+        each.close()
 
 
 async def test_a_handshake_has_its_time(start_middleware: StartMiddleware, files: Files) -> None:
@@ -425,12 +538,13 @@ async def test_without_a_descriptor_it_accepts_later(files: Files, monkeypatch: 
         sock.bind(("127.0.0.1", 0))
         listener = TlsListener(
             sock,
-            tls.for_clients,
+            lambda: tls.for_clients,
             asyncio.Protocol,
             backlog=8,
             most=4,
             limit_s=PATIENCE_S,
             linger_s=1.0,
+            address_of=str,
             failed=lambda *_: None,
         )
         await listener.start_serving()
