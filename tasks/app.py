@@ -17,7 +17,6 @@ from zoneinfo import ZoneInfo
 from telesto.client import (
     Duration,
     Message,
-    MessageRejectedError,
     NewMessage,
     PutResult,
     QueueNotExistingError,
@@ -297,7 +296,7 @@ class App:
         return declare
 
     def before(self, hook: HookT) -> HookT:
-        """Has a function called before each task, with the task and the message; if it raises, that fails."""
+        """Has a function called with each task and its message before it; if it raises, the task fails."""
         self.before_hooks.append(hook)
         return hook
 
@@ -311,7 +310,7 @@ class App:
         self.failed_hooks.append(hook)
         return hook
 
-    # ------------------------------------------------------------------ putting and reading
+    # ------------------------------------------------------------------ putting
 
     def put(self, queue: str, put: Callable[[Any], R]) -> R:
         """Puts into a queue, which is declared if there is none."""
@@ -321,19 +320,6 @@ class App:
             return put(handle)
         except QueueNotExistingError:
             return put(client.declare_queue(queue, **self.settings.get(queue, {})))
-
-    def read(self, message: Message) -> tuple[Task[..., Any], dict[str, Any]]:
-        """Returns the task and the arguments of a message. Raises MessageRejectedError when there is none."""
-        name = message.headers.get(TASK)
-        if name is None:
-            raise MessageRejectedError(f"the message has no header {TASK!r}: it was not put by a task")
-        task = self.tasks.get(name)
-        if task is None:
-            raise MessageRejectedError(f"there is no task {name!r}")
-        try:
-            return task, task.arguments.decode(message.json())
-        except ValueError as error:
-            raise MessageRejectedError(f"the arguments do not fit task {name!r}: {error}") from error
 
     def _connected(self) -> TelestoClient:
         with self._lock:

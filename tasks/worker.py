@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -209,7 +209,7 @@ class Worker:
         name, outcome = "unknown", "failed"
         MESSAGE.set(message)
         try:
-            task, arguments = self.app.read(message)
+            task, arguments = _read(self.app, message)
             name = task.name
             try:
                 for hook in self.app.before_hooks:
@@ -263,19 +263,16 @@ class Worker:
 
     def _call_plain(self, task: Task[..., Any], message: Message, arguments: dict[str, Any]) -> None:
         begun = time.monotonic()
-
-        def check_time() -> None:
+        with ExitStack() as stack:
+            given = []
+            if task.transaction:
+                connection = stack.enter_context(self._pools[False].connection())
+                stack.enter_context(connection.transaction())
+                connection.execute(ACK, message.lease)
+                given.append(connection)
+            task.function(*given, **arguments)
             if task.timeout is not None and time.monotonic() - begun > task.timeout:
                 raise _timeout_of(task)
-
-        if not task.transaction:
-            task.function(**arguments)
-            check_time()
-            return
-        with self._pools[False].connection() as connection, connection.transaction():
-            connection.execute(ACK, message.lease)
-            task.function(connection, **arguments)
-            check_time()
 
     async def _call_in_thread(self, task: Task[..., Any], call: Callable[[], None]) -> None:
         """Calls a function in a thread, which does not keep the process from ending."""
@@ -354,6 +351,20 @@ class Worker:
                 plain = psycopg_pool.ConnectionPool(self.app.database, **options)
                 self._pools[False] = stack.enter_context(plain)
                 await asyncio.to_thread(plain.wait)
+
+
+def _read(app: App, message: Message) -> tuple[Task[..., Any], dict[str, Any]]:
+    """Returns the task and the arguments of a message. Raises MessageRejectedError when there is none."""
+    name = message.headers.get(TASK)
+    if name is None:
+        raise MessageRejectedError(f"the message has no header {TASK!r}: it was not put by a task")
+    task = app.tasks.get(name)
+    if task is None:
+        raise MessageRejectedError(f"there is no task {name!r}")
+    try:
+        return task, task.arguments.decode(message.json())
+    except ValueError as error:
+        raise MessageRejectedError(f"the arguments do not fit task {name!r}: {error}") from error
 
 
 async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, settings: QueueSettings) -> None:
