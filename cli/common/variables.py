@@ -34,7 +34,7 @@ OTHERS = frozenset(
         "TELESTO_TEST_DATABASE_URL",
     }
 )
-"""All but most settings of a middleware, whose module takes long to import."""
+"""Variables that are known without the settings of a middleware, whose module is slow to import."""
 
 
 def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[list[str]], None]) -> None:
@@ -45,7 +45,7 @@ def tell_unknown(tell: Callable[[str, str | None], None], tell_links: Callable[[
     others = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name not in OTHERS)
     if not others:
         return
-    # Loading them takes longer than many a command.
+    # Importing them takes longer than most commands.
     from telesto.middleware.common.service_links import service_links
     from telesto.middleware.common.settings import ServerSettings
 
