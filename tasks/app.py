@@ -32,6 +32,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 #: The header that names a message's task.
 TASK = "task"
+#: The applications whose client is open.
+_OPEN: set[App] = set()
 #: The message that a handler works on.
 MESSAGE: ContextVar[Message] = ContextVar("telesto.tasks.message")
 
@@ -325,16 +327,23 @@ class App:
         with self._lock:
             if self._client is None or self._process != os.getpid():
                 self._client, self._process = TelestoClient(self.url, name=self._name), os.getpid()
-                atexit.register(self.close)
+                _OPEN.add(self)
             return self._client
 
     def close(self) -> None:
         """Closes the client by which tasks were put; the next put opens another one."""
-        atexit.unregister(self.close)
+        _OPEN.discard(self)
         with self._lock:
             client, self._client = self._client, None
         if client is not None and self._process == os.getpid():
             client.close()
+
+
+@atexit.register
+def close_all() -> None:
+    """Closes the clients of all applications."""
+    for app in list(_OPEN):
+        app.close()
 
 
 def current_message() -> Message:

@@ -110,9 +110,15 @@ def telesto_service(request: pytest.FixtureRequest) -> tuple[str, str | None]:
 
 
 @pytest.fixture
-def telesto_url(telesto_service: tuple[str, str | None]) -> str:
-    """Gives the URL of a service that holds nothing, or of the one that ``--telesto-url`` names, as it is."""
-    return telesto_service[0]
+def telesto_url(telesto_service: tuple[str, str | None]) -> Iterator[str]:
+    """Gives the URL of a service that holds nothing, or of the one that ``--telesto-url`` names, as it is.
+
+    Afterwards it closes the clients by which applications (``App``) have put tasks: the next test has another
+    service.
+    """
+    yield telesto_service[0]
+    if apps := sys.modules.get("telesto.tasks.app"):
+        apps.close_all()
 
 
 @pytest.fixture

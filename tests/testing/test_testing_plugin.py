@@ -97,6 +97,24 @@ def test_it_does_nothing_to_those_who_do_not_use_it(project: Project, cache: Pat
     assert set(cache.iterdir()) == before
 
 
+def test_an_application_puts_to_the_service_of_each_test(project: Project) -> None:
+    """Its client belongs to the service of the test before, which is gone."""
+    project.file(
+        "test_app.py",
+        "import pytest\n"
+        "from telesto.tasks import App\n"
+        "app = App()\n"
+        "@app.task(queue='mail')\n"
+        "def thank() -> None: ...\n"
+        "@pytest.mark.parametrize('number', [1, 2, 3])\n"
+        "def test_it_is_put(number, telesto_url, telesto_client, monkeypatch):\n"
+        "    monkeypatch.setenv('TELESTO_URL', telesto_url)\n"
+        "    thank.put()\n"
+        "    assert telesto_client.queue('mail').statistics().ready == 1\n",
+    )
+    assert "3 passed" in project.run()
+
+
 BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
