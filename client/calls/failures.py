@@ -115,7 +115,7 @@ def again(error: TelestoError) -> TelestoError:
 def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
     """Makes the error for a call of a client that another process has taken over."""
     outcome = "; the request may have been done" if call is not None and in_doubt(call) else ""
-    error = SessionFencedError(
+    return SessionFencedError(  # without a cause, which the text has: tracebacks would begin with it
         f"another process has connected as this client ({cause.details}); a client is for one process at a "
         "time: give each a name of its own, such as worker-{host}-{pid}, or connect() again to take it back, "
         f'on the same machine with existing="take_over"{outcome}',
@@ -123,8 +123,6 @@ def fenced_error(call: Call[Any] | None, cause: TelestoError) -> TelestoError:
         queue_id=call.queue_id if call else None,
         address=cause.address,
     )
-    error.__cause__ = cause
-    return error
 
 
 def incarnation_changed(call: Call[Any], before: str | None, now: str) -> TelestoError:

@@ -85,6 +85,8 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     details = f"client {wanted} was not identified"
     if row["error"] == ErrorCode.CLIENT_MODE_PERMISSION_VIOLATION:
         details = f"client {wanted} exists and is {ClientMode(row['mode']).name}, not {packet.mode.name}"
+    elif row["error"] == ErrorCode.CLIENT_NOT_EXISTING:
+        details = f"there is no client {wanted}"
     check_error(row["error"], details, packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]), row["temporary"])
     followed = partial(follow_up, call)

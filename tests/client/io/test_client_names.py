@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -169,8 +170,10 @@ def test_who_asks_for_it_takes_the_client_over(open_client: Open, fake_server: F
     first.connect()
     second = open_client(f"{fake_server.url}/?existing=take_over", name="shop")
     second.connect()
-    with pytest.raises(SessionFencedError, match="take_over"):
+    with pytest.raises(SessionFencedError, match="take_over") as raised:
         first.get_queues()
+    told = [line for line in traceback.format_exception(raised.value) if "Error" in line]
+    assert "another process has connected as this client" in told[0]
     with pytest.raises(NameInUseError):
         first.connect()
     first.close()

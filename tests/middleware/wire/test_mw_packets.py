@@ -296,7 +296,10 @@ async def test_a_deleted_client_leaves_its_messages(connect: Connect) -> None:
     late = await connect()
     await late.hello()
     answer = await late.ask(packets.IdentifyClient(wire.client_id, ""))
-    assert answer.code == ErrorCode.CLIENT_NOT_EXISTING
+    assert (answer.code, answer.details) == (
+        ErrorCode.CLIENT_NOT_EXISTING,
+        f"there is no client {wire.client_id}",
+    )
 
 
 async def test_a_deleted_queue_is_gone(wire: Wire) -> None:
