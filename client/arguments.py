@@ -6,10 +6,13 @@ import difflib
 import functools
 import inspect
 import json
+import logging
 import math
 import signal
+import sys
 import threading
 import time
+import typing
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -202,6 +205,11 @@ def check_reason(reason: object) -> str:
     return shown if len(shown) <= _REASON_MAX else shown[: _REASON_MAX - 1] + "…"
 
 
+def check_limit(limit: object) -> int:
+    """Returns how many a list may have; a number beyond any without a limit."""
+    return sys.maxsize if limit is None else check_count("limit", limit)
+
+
 def check_flag(name: str, value: object) -> bool:
     """Returns a setting that is on or off."""
     if not isinstance(value, bool):
@@ -252,10 +260,30 @@ def check_like(like: object) -> str | None:
 
 
 def check_awaited(name: str, value: object) -> None:
-    """Checks a function of the application whose result is awaited; what a plain one returns is not known."""
+    """Checks a function of the application whose result is awaited.
+
+    A plain function may return something to await. It is refused when it says by its annotation that it does
+    not, and a warning is logged when it says nothing.
+    """
     check_callable(name, value)
-    if _deferred(value) == _ASYNC_GENERATOR:
+    deferred = _deferred(value)
+    if deferred == _ASYNC_GENERATOR:
         raise InvalidParameterError(f"{name} must be an async function that does not yield")
+    if deferred == "an async one":
+        return
+    function = _without_partial(value)
+    returned = _returned(function)
+    if deferred or (isinstance(returned, type) and issubclass(returned, _NEVER_AWAITED)):
+        raise InvalidParameterError(
+            f"{name} must be an async function, not {deferred or 'a plain one'}; "
+            "have it await asyncio.to_thread(...) for what is plain, or use TelestoClient"
+        )
+    if returned is None and inspect.isroutine(function) and function.__name__ != "<lambda>":
+        logging.getLogger("telesto.client").warning(
+            "%s %s is a plain function: it must return something to await, or nothing is handled",
+            name,
+            function.__qualname__,
+        )
 
 
 def check_has_run(name: str, result: object) -> None:
@@ -275,12 +303,13 @@ def is_to_be_run(result: object) -> bool:
 
 
 _ASYNC_GENERATOR = "an async function that yields"
+#: Of these types nothing can be awaited.
+_NEVER_AWAITED = (type(None), str, bytes, bytearray, int, float, list, tuple, dict, set)
 
 
 def _deferred(function: Any) -> str:
     """Says what a function is that does nothing when it is called; nothing for any other."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partial(function)
     for called in (function, type(function).__call__):
         if inspect.iscoroutinefunction(called):
             return "an async one"
@@ -289,6 +318,27 @@ def _deferred(function: Any) -> str:
         if inspect.isgeneratorfunction(called):
             return "one that yields"
     return ""
+
+
+def _without_partial(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _returned(function: Any) -> Any:
+    """Returns the type that a function says it returns, without its parameters; None when it says nothing.
+
+    Any for a decorated one: the annotation may be that of the function inside.
+    """
+    if hasattr(function, "__wrapped__"):
+        return Any
+    called = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        said = typing.get_type_hints(called).get("return")
+    except Exception:  # noqa: BLE001 - such as a name that only type checkers know
+        return Any
+    return typing.get_origin(said) or said
 
 
 def check_settings(given: Mapping[str, object]) -> dict[str, Any]:
@@ -316,7 +366,9 @@ def _check_setting(name: str, value: object) -> Any:
     if setting.type is int:
         return check_count(name, value, setting.least, setting.most)
     if not isinstance(value, setting.type):
-        raise TypeError(f"{name} must be a {setting.type.__name__}, not {type(value).__name__}")
+        enum: Any = setting.type
+        names = ", ".join(f"{enum.__name__}.{member}" for member in enum.__members__)
+        raise TypeError(f"{name} must be one of {names}, not {value!r:.60}")
     return value
 
 

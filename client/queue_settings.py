@@ -55,7 +55,8 @@ class QueueSettings:
         backoff_max: the longest wait after a failed attempt. Seconds, 0 to 86,400; by default 60.
         expires: how long a message may wait before it expires; what has expired is never handed over. A
             change holds for what is put from then on. Seconds, 0.001 to 315,360,000; by default None: never.
-        bury_expired: what has expired goes to the dead letters; otherwise it is removed. By default no.
+        bury_expired: what has expired goes to the dead letters; otherwise it is removed. By default
+            False.
         dead_letter_queue: the queue to which dead letters go on, as messages. What does not fit there, or
             whose dead letter queue is gone, stays too. One that does not exist is refused with
             QueueNotExistingError, whose related_id names it. Queues that would send dead letters round in a

@@ -29,7 +29,7 @@ from telesto.client.models import (
     QueueHandle,
     QueueStatistics,
 )
-from telesto.client.queue_settings import QueueSettingChanges, QueueSettings
+from telesto.client.queue_settings import QueueSettingChanges, QueueSettings, given_settings
 from telesto.protocol.errors import QueueNotExistingError
 from telesto.protocol.packets import ReadMode
 
@@ -294,15 +294,22 @@ class AsyncQueue(QueueHandle):
                 await self._find_anew(queue_id, gone)
                 timeout = arguments.time_left(call.wait_until)
 
-    async def browse(self) -> AsyncIterator[Message]:
-        """Yields the messages that this client may read, by rising id, without taking them."""
+    async def browse(self, *, limit: int | None = None) -> AsyncIterator[Message]:
+        """Yields the messages that this client may read, by rising id, without taking them.
+
+        Args:
+            limit: at most this many.
+        """
+        left = arguments.check_limit(limit)
         after, more = 0, True
 
         def page(queue_id: int) -> Awaitable[tuple[list[Message], bool]]:
-            return self._driver.run(queue_calls.BrowseCall(queue_id, after, self._driver.options.page_size))
+            size = min(left, self._driver.options.page_size)
+            return self._driver.run(queue_calls.BrowseCall(queue_id, after, size))
 
-        while more:
+        while more and left:
             messages, more = await self._with_id(page)
+            left -= len(messages)
             for message in messages:
                 after = message.message_id
                 yield message
@@ -450,16 +457,21 @@ class AsyncQueue(QueueHandle):
 
     # ------------------------------------------------------------------ the queue itself
 
-    async def update(self, **changes: Unpack[QueueSettingChanges]) -> None:
-        """Changes settings of the queue; those that are not given stay as they are.
+    async def update(
+        self, settings: QueueSettings | None = None, **changes: Unpack[QueueSettingChanges]
+    ) -> None:
+        """Changes settings of the queue.
 
         Args:
-            changes: settings by their names, such as ``lease=60``; ``help(QueueSettings)`` explains each.
+            settings: all settings that it is to have, those that are as usual included.
+            changes: single settings by their names, such as ``lease=60``, instead of those in ``settings``.
+                Without ``settings``, those that are not given stay as they are. ``help(QueueSettings)``
+                explains each.
 
         Raises QueueNotExistingError.
         """
-        settings = await self._queues.with_ids(arguments.check_settings(changes))
-        await self._with_id(lambda id_: self._driver.run(queue_calls.UpdateQueueCall(id_, settings)))
+        wanted = await self._queues.with_ids(given_settings(settings, changes))
+        await self._with_id(lambda id_: self._driver.run(queue_calls.UpdateQueueCall(id_, wanted)))
 
     async def settings(self) -> QueueSettings:
         """Tells the settings of the queue; its dead letter queue by its name, by its id if that is deleted.
@@ -510,17 +522,25 @@ class AsyncQueue(QueueHandle):
         await self._once(lambda id_: self._driver.run(queue_calls.DeleteQueueCall(id_)))
         self._forget()
 
-    async def dead_letters(self, *, after_message_id: int = 0) -> AsyncIterator[DeadLetter]:
-        """Yields the dead letters of the queue by rising message id, those above one.
+    async def dead_letters(
+        self, *, after_message_id: int = 0, limit: int | None = None
+    ) -> AsyncIterator[DeadLetter]:
+        """Yields the dead letters of the queue by rising message id.
+
+        Args:
+            after_message_id: only those whose id is above this one.
+            limit: at most this many.
 
         Those of a queue that is gone can be had by its id: ``client.queue(7).dead_letters()``.
         Raises QueueNotExistingError when there is neither the queue nor a dead letter of it.
         """
+        left = arguments.check_limit(limit)
         after, more = after_message_id, True
         queue_id = await self._id_now()
-        while more:
-            call = queue_calls.DeadLettersCall(queue_id, after, self._driver.options.page_size)
-            letters, more = await self._driver.run(call)
+        while more and left:
+            size = min(left, self._driver.options.page_size)
+            letters, more = await self._driver.run(queue_calls.DeadLettersCall(queue_id, after, size))
+            left -= len(letters)
             for letter in letters:
                 after = letter.message.message_id
                 yield letter

@@ -382,7 +382,8 @@ class AsyncRequests:
         """Lists the topics, by rising id.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(TopicsCall, arguments.check_like(like))
@@ -398,7 +399,8 @@ class AsyncRequests:
         """Lists the queues, by rising id, with how many messages wait in each.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(QueueListCall, arguments.check_like(like))
@@ -408,7 +410,8 @@ class AsyncRequests:
         """Lists the clients of the service, by rising id.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(ClientListCall, arguments.check_like(like))

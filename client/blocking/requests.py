@@ -381,7 +381,8 @@ class Requests:
         """Lists the topics, by rising id.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(TopicsCall, arguments.check_like(like))
@@ -397,7 +398,8 @@ class Requests:
         """Lists the queues, by rising id, with how many messages wait in each.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(QueueListCall, arguments.check_like(like))
@@ -407,7 +409,8 @@ class Requests:
         """Lists the clients of the service, by rising id.
 
         Args:
-            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one.
+            like: only those whose name is like this: ``*`` stands for any characters, ``?`` for one,
+                and ``%`` for itself.
             limit: at most this many.
         """
         page = partial(ClientListCall, arguments.check_like(like))

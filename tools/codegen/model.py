@@ -78,6 +78,8 @@ class QueueSetting(Field):
     @property
     def client_usual(self) -> str:
         """What holds unless it is given, in words and in seconds."""
+        if isinstance(self.default, bool):
+            return str(self.default)
         return in_seconds(self.default) if self.unit == "ms" and type(self.default) is int else self.usual
 
 

@@ -30,6 +30,7 @@ from telesto.client import (
     QueueFullError,
     QueueNameNotUniqueError,
     QueueNotExistingError,
+    QueueSettings,
     ReadMode,
     RequestTimeoutError,
     SessionFencedError,
@@ -339,6 +340,10 @@ def test_listings_go_over_pages(connected: Connect) -> None:
     browsed = list(client.read_messages(made[0].queue_id))
     assert [message.body for message in browsed] == [b"x", b"0", b"1", b"2", b"3", b"4"]
     assert [message.message_id for message in browsed[1:]] == [result.message_id for result in ids]
+    for limit in (1, 2, 5, 6, 100):
+        assert list(made[0].browse(limit=limit)) == browsed[:limit]
+    with pytest.raises(InvalidParameterError, match="limit must be 1 to"):
+        list(made[0].browse(limit=0))
 
 
 @pytest.mark.parametrize("mode", [ClientMode.FULL, ClientMode.READ_ONLY], ids=["full", "reader"])
@@ -502,6 +507,12 @@ def test_a_key_belongs_to_its_queue_and_takes_no_space(client: Any, queue_id: in
     assert client.queue(small).settings().expires is None
     client.queue(small).update(dedup_window=1)
     assert client.queue(small).settings().dedup_window == 1.0
+    client.queue(small).update(QueueSettings(lease=5, backoff=3), backoff=2)
+    assert client.queue(small).settings() == QueueSettings(lease=5, backoff=2)
+    with pytest.raises(TypeError, match="settings must be QueueSettings, not dict"):
+        client.queue(small).update({"lease": 5})
+    with pytest.raises(TypeError, match=r"must be one of HistoryMode.NONE, .*FULL, not 'FULL'"):
+        client.queue(small).update(history="FULL")
 
 
 def test_what_a_queue_keeps_of_what_is_over_is_a_setting(client: Any) -> None:

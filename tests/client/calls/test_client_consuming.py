@@ -352,6 +352,8 @@ def test_dead_letters(client: Any, queue_id: int) -> None:
     assert [
         letter.message.body for letter in client.queue(queue_id).dead_letters(after_message_id=ids[1])
     ] == [b"2"]
+    assert list(client.queue(queue_id).dead_letters(limit=2)) == letters[:2]
+    assert list(client.queue(queue_id).dead_letters(after_message_id=ids[1], limit=5)) == letters[2:]
     assert client.queue(queue_id).redrive([ids[1]]) == 1
     assert client.retrieve_message(queue_id, timeout=0).body == b"1"
     assert client.queue(queue_id).delete_dead_letters(ids) == 2

@@ -5,12 +5,18 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from telesto.client import AsyncTelestoClient, InvalidParameterError, TelestoClient
+from telesto.client import (
+    AsyncTelestoClient,
+    ClientOptions,
+    InvalidParameterError,
+    NotConnectedError,
+    TelestoClient,
+)
 from telesto.client.aio.consumer import AsyncConsumer
 from telesto.client.blocking.consumer import Consumer
 from telesto.client.blocking.pool import Pool
@@ -135,6 +141,67 @@ async def test_a_plain_handler_of_the_asyncio_client_ends_with_the_reason(
                 )
     assert failed == []
     assert await asyncio.to_thread(message_again, real_service_url, queue_id) == (b"one", 1)
+
+
+class Plain:
+    def __call__(self, *_: Any) -> dict[str, int]:
+        raise AssertionError("not to be run")
+
+    def method(self, *_: Any) -> str:
+        raise AssertionError("not to be run")
+
+
+def plain(*_: Any) -> None:
+    raise AssertionError("not to be run")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "handler", [plain, functools.partial(plain, 1), Plain(), Plain().method, yields, waits_and_yields]
+)
+async def test_a_handler_that_returns_nothing_to_await_by_its_annotation_is_refused_at_once(
+    way: str, handler: Callable[..., Any]
+) -> None:
+    async with AsyncTelestoClient(NOWHERE) as client:
+        with pytest.raises(InvalidParameterError, match="handler must be an async function"):
+            await getattr(client.queue(1), way)(handler)
+
+
+def unannotated(*_):  # type: ignore[no-untyped-def]
+    return waits()
+
+
+@functools.wraps(waits)
+def decorated(*_: Any) -> Any:
+    return waits()
+
+
+def annotated(*_: Any) -> Awaitable[None]:
+    return waits()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("handler", "is_told"),
+    [
+        (unannotated, True),
+        (functools.partial(unannotated, 1), True),
+        (decorated, False),
+        (annotated, False),
+        (waits, False),
+        (Waiting(), False),
+        (lambda message: waits(message), False),
+    ],
+)
+async def test_a_plain_handler_that_does_not_say_what_it_returns_is_told(
+    way: str, handler: Callable[..., Any], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = AsyncTelestoClient(NOWHERE, options=ClientOptions(connect_tries=1))
+    async with client:
+        with pytest.raises(NotConnectedError):
+            await getattr(client.queue(1), way)(handler)
+    assert ("handler unannotated is a plain function" in caplog.text) is is_told
+    assert caplog.text.count("plain function") == is_told
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda m: f(m), functools.partial])
