@@ -54,13 +54,17 @@ def consume(
     """Consume a queue, sharing it with other consumers: print each body, or run a command for it.
 
     Telesto acknowledges a message when it is written, or when its command has ended with exit status 0.
-    Otherwise the message is delivered again, to this consumer or to another one. A command finds
-    TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY (if the message has one) and TELESTO_ATTEMPT in its environment.
-    Ctrl-C gives back the messages that were not begun and waits for the running commands; a second Ctrl-C
-    ends those too.
+    Otherwise the message is delivered again, to this consumer or to another one. Written to a pipe does not
+    mean read: what stands in the pipe when its reader ends (| head -1) or crashes is lost. To have a message
+    acknowledged when it was processed, use --exec. A command finds TELESTO_MESSAGE_ID, TELESTO_PARTITION_KEY
+    (if the message has one) and TELESTO_ATTEMPT in its environment.
+
+    Ctrl-C and SIGTERM give back the messages that were not begun and wait for the running commands; a second
+    signal ends those too.
 
     The exit code is 4 if there was no message, 8 if a command failed, 9 if the command cannot be
-    run at all, and 1 if the service refused something, such as a queue that does not exist.
+    run at all, 130 or 143 if Ctrl-C or SIGTERM ended it (also in order), and 1 if the service refused
+    something, such as a queue that does not exist.
     """
     from telesto.cli.messages.consume_exec import ExecPlan, consume_by_commands
     from telesto.cli.messages.consume_print import PrintPlan, consume_by_printing

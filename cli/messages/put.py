@@ -128,6 +128,9 @@ def put(
 
     With --lines it prints how many messages it put, and with --ids the id of each, in the order of the lines
     (with --json an object for each, as for a single message).
+
+    Lines are put many at a time, and each 0.05 seconds after it was read at the latest, so an input that
+    pauses holds back none. A line is read when its newline has come, or the input has ended.
     """
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.messages.put_lines import Destination, put_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -51,7 +51,7 @@ def put_lines(destination: Destination[ResultT], source: LineSource, as_json: bo
     totals = Totals()
     started = time.monotonic()
     with progress_of(f"putting into {destination.name}", source.size_bytes) as progress:
-        for group in _groups(source.lines()):
+        for group in source.groups(GROUP_MESSAGES_MAX, GROUP_BYTES_MAX):
             _put_group(destination, group, totals, progress)
     seconds = time.monotonic() - started
     if destination.show is None:
@@ -86,19 +86,6 @@ def _not_taken(
         f"the {before} lines before it{also} were put",
         explain(error).code,
     )
-
-
-def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    group: list[bytes] = []
-    size = 0
-    for line in lines:
-        group.append(line)
-        size += len(line)
-        if len(group) == GROUP_MESSAGES_MAX or size >= GROUP_BYTES_MAX:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _report(destination: Destination[ResultT], totals: Totals, seconds: float, as_json: bool) -> None:

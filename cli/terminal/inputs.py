@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
+import select
 import sys
+import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +21,10 @@ STANDARD_INPUT = "-"
 BODY_BYTES_MAX = 16 << 20
 """A longer body or line is refused before it is read completely; the service's own limit is lower."""
 
+LINGER_S = 0.05
+"""How long a line waits for others to be put with, in seconds."""
+_READ_BYTES = 65_536
+
 
 @dataclass(frozen=True)
 class LineSource:
@@ -26,21 +34,74 @@ class LineSource:
     file: BinaryIO
     size_bytes: int | None
 
-    def lines(self) -> Iterator[bytes]:
-        """The lines without their newline, otherwise unchanged.
+    def groups(self, messages_max: int, bytes_max: int) -> Iterator[list[bytes]]:
+        """The lines without their newline, otherwise unchanged, in groups.
 
-        Raises CommandError for a line beyond BODY_BYTES_MAX.
+        A group ends with `messages_max` lines or `bytes_max` bytes, and `LINGER_S` after its first line, so
+        that no line waits for a slow input. A line is whole with its newline, or at the end.
+
+        Raises CommandError for a line beyond BODY_BYTES_MAX, behind the group of those before it.
         """
-        number = 0
-        while line := self.file.readline(BODY_BYTES_MAX + 1):
-            number += 1
-            if len(line) > BODY_BYTES_MAX:
+        reader = _LineReader(self.file.fileno())
+        before = 0
+        while (line := reader.next_line(None)) is not None:
+            group: list[bytes] = []
+            size = 0
+            until = time.monotonic() + LINGER_S
+            while line is not None and len(line) <= BODY_BYTES_MAX:
+                group.append(line)
+                size += len(line)
+                full = len(group) == messages_max or size >= bytes_max
+                line = None if full else reader.next_line(until)
+            if group:
+                yield group
+                before += len(group)
+            if line is not None:
                 raise CommandError(
-                    f"line {number} of {self.name} is longer than {BODY_BYTES_MAX} bytes; "
-                    f"the {number - 1} lines before it were put",
+                    f"line {before + 1} of {self.name} is longer than {BODY_BYTES_MAX} bytes; "
+                    f"the {before} lines before it were put",
                     ExitCode.USAGE,
                 )
-            yield line.removesuffix(b"\n")
+
+
+class _LineReader:
+    """Reads lines from a descriptor; a wait for the next one can end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._whole: deque[bytes] = deque()
+        self._begun = bytearray()
+        self._ended = False
+
+    def next_line(self, until: float | None) -> bytes | None:
+        """The next line without its newline; None at the end, or if none comes `until` then (monotonic).
+
+        Of a line beyond BODY_BYTES_MAX it returns a part that is too long, too.
+        """
+        while not self._whole and not self._ended and len(self._begun) <= BODY_BYTES_MAX:
+            wait_ms = None if until is None else max(0, math.ceil((until - time.monotonic()) * 1000))
+            if not self._poll.poll(wait_ms):
+                return None
+            self._read()
+        if self._whole:
+            return self._whole.popleft()
+        if not self._begun:
+            return None
+        line = bytes(self._begun)
+        self._begun.clear()
+        return line
+
+    def _read(self) -> None:
+        """Read what is there."""
+        piece = os.read(self._descriptor, _READ_BYTES)
+        self._ended = not piece
+        first, *others = piece.split(b"\n")
+        self._begun += first
+        for line in others:
+            self._whole.append(bytes(self._begun))
+            self._begun[:] = line
 
 
 def check_one_given(body: str | None, lines: Path | None, file: Path | None) -> None:

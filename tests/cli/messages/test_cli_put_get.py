@@ -1,5 +1,6 @@
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,7 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from command_line import CommandLine
+from command_line import TIMEOUT_S, CommandLine
+from faults.waiting import wait_until
+from telesto.cli.terminal.inputs import BODY_BYTES_MAX
 
 BINARY = bytes(range(256)) * 3
 
@@ -77,6 +80,41 @@ def test_many_lines_keep_their_order(telesto: CommandLine, queue: str, tmp_path:
     figures = telesto.objects("put", queue, "--lines", "lines")[0]
     assert (figures["messages"], figures["bytes"]) == (10_000, len(text) - 10_000)
     assert telesto.output("get", queue, "--count", "20000") == text
+
+
+@pytest.mark.parametrize("options", [(), ("--ids",)])
+def test_lines_are_put_when_the_input_pauses(
+    telesto: CommandLine, queue: str, depth: Callable[[], int], options: tuple[str, ...]
+) -> None:
+    """What killing it loses was not whole yet, or has only just come."""
+    arguments = ("put", queue, "--lines", "-", *options)
+    with telesto.started(*arguments, stdin=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        for count in (1, 3):
+            process.stdin.write(b"a line\n" * (count - depth()) + b"half of ")
+            wait_until(lambda count=count: depth() == count)
+        process.kill()
+        process.stdin.close()
+    taken = telesto.output("get", queue, "--count", "9")
+    assert taken == b"a line\nhalf of a line\na line\n"
+
+
+def test_a_line_comes_in_pieces(telesto: CommandLine, queue: str, depth: Callable[[], int]) -> None:
+    with telesto.started("put", queue, "--lines", "-", stdin=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"first\nsec")
+        wait_until(lambda: depth() == 1)
+        process.stdin.write(b"ond\n\nthird")
+        process.stdin.close()
+        assert process.wait(TIMEOUT_S) == 0
+    assert telesto.output("get", queue, "--count", "9") == b"first\nsecond\n\nthird\n"
+
+
+def test_the_lines_before_one_that_is_too_long_are_put(telesto: CommandLine, queue: str) -> None:
+    said = telesto.error(2, "put", queue, "--lines", "-", stdin=b"1\n2\n" + b"x" * (BODY_BYTES_MAX + 1) + b"\n3")
+    assert "line 3 of standard input is longer than" in said
+    assert "the 2 lines before it were put" in said
+    assert telesto.output("get", queue, "--count", "9") == b"1\n2\n"
 
 
 def test_the_id_of_each_line_is_printed(telesto: CommandLine, queue: str) -> None:
