@@ -99,7 +99,9 @@ def parse_url(url: str | None) -> ServiceUrl:
     except ValueError as error:
         raise AddressError(f"{url!r} is not a URL: {error}") from error
     if parts.scheme not in (_SCHEME, _SCHEME_TLS) or not url[len(parts.scheme) :].startswith("://"):
-        raise AddressError(f"{url!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port")
+        raise AddressError(
+            f"{url!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS {_SCHEME_TLS}://host:port"
+        )
     if parts.path not in ("", "/") or parts.fragment:
         raise AddressError(f"{url!r} has a path; after the addresses only /?name=value parameters may follow")
     if "@" in parts.netloc:

@@ -101,17 +101,22 @@ def redrive(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters back to their queue; their attempts start from zero."""
+    """Send dead letters back to their queue; their attempts start from zero.
+
+    The exit code is 1 if one of the ids is not that of a dead letter of the queue; the others are sent back.
+    """
     from telesto.cli.common.connection import connected, find_queue
 
     _check_which(message_ids, all_letters)
     with connected(url, client_name) as client:
         found = find_queue(client, queue)
         count = found.redrive(message_ids or None)
-    if as_json:
-        output.print_json({"queue_id": found.queue_id, "redriven": count})
-    else:
-        output.print_line(f"sent {_letters(count)} back to {queue}")
+    if count or all_letters:
+        if as_json:
+            output.print_json({"queue_id": found.queue_id, "redriven": count})
+        else:
+            output.print_line(f"sent {_letters(count)} back to {queue}")
+    _check_all_found(queue, message_ids, count)
 
 
 def delete(
@@ -123,7 +128,10 @@ def delete(
     client_name: ClientName = None,
     as_json: Json = False,
 ) -> None:
-    """Delete dead letters permanently."""
+    """Delete dead letters permanently.
+
+    The exit code is 1 if one of the ids is not that of a dead letter of the queue; the others are deleted.
+    """
     from telesto.cli.common.connection import connected, find_queue
     from telesto.cli.terminal.asking import ask
 
@@ -133,10 +141,12 @@ def delete(
         which = "all dead letters" if all_letters else _letters(len(message_ids or ()))
         ask(yes, f"Delete {which} of the queue {queue}?")
         count = found.delete_dead_letters(message_ids or None)
-    if as_json:
-        output.print_json({"queue_id": found.queue_id, "deleted": count})
-    else:
-        output.print_line(f"deleted {_letters(count)} of {queue}")
+    if count or all_letters:
+        if as_json:
+            output.print_json({"queue_id": found.queue_id, "deleted": count})
+        else:
+            output.print_line(f"deleted {_letters(count)} of {queue}")
+    _check_all_found(queue, message_ids, count)
 
 
 def _check_which(message_ids: list[int] | None, all_letters: bool) -> None:
@@ -144,6 +154,20 @@ def _check_which(message_ids: list[int] | None, all_letters: bool) -> None:
 
     if bool(message_ids) == all_letters:
         raise usage_error("give the ids of dead letters, or --all")
+
+
+def _check_all_found(queue: str, message_ids: list[int] | None, count: int) -> None:
+    """Raise CommandError if there were fewer dead letters than ids."""
+    from telesto.cli.terminal.exit_codes import ExitCode
+    from telesto.cli.terminal.failures import CommandError
+
+    given = sorted(set(message_ids or ()))
+    missing = len(given) - count
+    if missing <= 0:
+        return
+    if len(given) == 1:
+        raise CommandError(f"{queue} has no dead letter {given[0]}", ExitCode.REFUSED)
+    raise CommandError(f"{queue} has no dead letters of {missing} of the {len(given)} ids", ExitCode.REFUSED)
 
 
 def _find(queue: Queue, message_id: int) -> DeadLetter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telesto.client.calls.queue_calls import SENT, Call, TakingCall
+from telesto.client.calls.queue_calls import SENT, Call, GetQueueIdCall, TakingCall
 from telesto.client.calls.state import StoredClient
 from telesto.client.errors import (
     ClientClosedError,
@@ -22,6 +22,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import (
     ConnectionLostError,
     ErrorClass,
+    ErrorCode,
     SessionFencedError,
     TelestoError,
     TooManyUnconfirmedError,
@@ -32,10 +33,13 @@ from telesto.protocol.errors import (
 def answered_error(packet: packets.Error, call: Call[Any] | None, address: str) -> TelestoError:
     """Makes the exception for an Error packet."""
     retry_after = None if packet.retry_after_ms is None else packet.retry_after_ms / 1000
+    details = packet.details
+    if packet.code == ErrorCode.QUEUE_NOT_EXISTING and isinstance(call, GetQueueIdCall):
+        details += "; declare_queue makes it"
     return exception_for(
         packet.code,
         packet.error_class,
-        packet.details,
+        details,
         related_id=packet.related_id,
         retry_after=retry_after,
         method=None if call is None else call.method,

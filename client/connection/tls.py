@@ -11,6 +11,10 @@ from telesto.client.errors import TlsError
 from telesto.client.url import TlsParameters
 
 
+#: More than a chain of certificates and a key have.
+_CERTIFICATES_BYTES_MAX = 1 << 20
+
+
 class ClientTls:
     """Makes contexts for connections by TLS; files that have changed are read again."""
 
@@ -49,6 +53,11 @@ class ClientTls:
             try:
                 context.load_cert_chain(parameters.certificate, parameters.key, password=_no_password)
             except (OSError, ValueError) as error:
+                if parameters.key is None and _holds_no_key(parameters.certificate):
+                    raise TlsError(
+                        f"tls_certificate {parameters.certificate} holds no private key in PEM form; name the "
+                        "file of its key as tls_key"
+                    ) from error
                 files = parameters.certificate + (f" with {parameters.key}" if parameters.key else "")
                 raise TlsError(f"tls_certificate {files} cannot be used: {_reason(error)}") from error
         return context
@@ -94,6 +103,15 @@ def _reason(error: OSError | ValueError) -> str:
             return f"it is too weak ({reason})"
         return "it is not in PEM form"
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _holds_no_key(certificate: str) -> bool:
+    try:
+        with open(certificate, "rb") as file:
+            text = file.read(_CERTIFICATES_BYTES_MAX)
+    except OSError:
+        return False
+    return b"-----BEGIN CERTIFICATE-----" in text and b"PRIVATE KEY-----" not in text
 
 
 def _no_password() -> str:

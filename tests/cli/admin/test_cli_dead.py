@@ -74,6 +74,25 @@ def test_dead_letters_are_deleted(telesto: CommandLine, queue: str, letters: lis
     assert telesto.objects("dead", "list", queue) == []
 
 
+@pytest.mark.parametrize("command", [("redrive",), ("delete", "--yes")])
+def test_dead_letters_that_there_are_not_are_told(
+    telesto: CommandLine, queue: str, letters: list[int], command: tuple[str, ...]
+) -> None:
+    word, *options = command
+    assert (
+        telesto.error(1, "dead", word, queue, "99999", *options)
+        == f"telesto: {queue} has no dead letter 99999\n"
+    )
+    one = str(letters[0])
+    result = telesto.run("dead", word, queue, one, one, "99998", "99999", *options)
+    assert result.returncode == 1
+    assert b"1 dead letter " in result.stdout
+    assert result.stderr.decode() == f"telesto: {queue} has no dead letters of 2 of the 3 ids\n"
+    assert len(telesto.objects("dead", "list", queue)) == 2
+    telesto.output("dead", word, queue, "--all", *options)
+    assert b"0 dead letters" in telesto.output("dead", word, queue, "--all", *options)
+
+
 @pytest.mark.parametrize("which", [[], ["1", "--all"]])
 def test_which_letters_are_meant_has_to_be_said(telesto: CommandLine, queue: str, which: list[str]) -> None:
     assert "--all" in telesto.error(2, "dead", "redrive", queue, *which)

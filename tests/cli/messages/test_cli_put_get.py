@@ -111,7 +111,8 @@ def test_a_line_comes_in_pieces(telesto: CommandLine, queue: str, depth: Callabl
 
 
 def test_the_lines_before_one_that_is_too_long_are_put(telesto: CommandLine, queue: str) -> None:
-    said = telesto.error(2, "put", queue, "--lines", "-", stdin=b"1\n2\n" + b"x" * (BODY_BYTES_MAX + 1) + b"\n3")
+    text = b"1\n2\n" + b"x" * (BODY_BYTES_MAX + 1) + b"\n3"
+    said = telesto.error(2, "put", queue, "--lines", "-", stdin=text)
     assert "line 3 of standard input is longer than" in said
     assert "the 2 lines before it were put" in said
     assert telesto.output("get", queue, "--count", "9") == b"1\n2\n"

@@ -74,6 +74,14 @@ def test_a_queue_that_is_missing_is_named(client: Any, call: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "call", [lambda client: client.get_queue_by_name("no"), lambda client: client.queue("no").put(b"x")]
+)
+def test_of_a_name_that_is_missing_it_says_what_makes_it(client: Any, call: Any) -> None:
+    with pytest.raises(QueueNotExistingError, match="there is no queue 'no'; declare_queue makes it"):
+        call(client)
+
+
+@pytest.mark.parametrize(
     "call",
     [CreateQueueCall("new", {"dead_letter_queue": 999}), UpdateQueueCall(1, {"dead_letter_queue": 999})],
 )

@@ -42,7 +42,7 @@ def test_good_urls(url: str, expected: ServiceUrl) -> None:
     [
         ("http://a", "telesto://"),
         ("127.0.0.1:7001", "telesto://"),
-        ("localhost", "write telesto://host:port"),
+        ("localhost", "write telesto://host:port, or with TLS telestos://host:port"),
         ("telesto:/127.0.0.1:7001", "does not begin with telesto://"),
         ("telesto:127.0.0.1", "does not begin with telesto://"),
         ("telesto://", "no host"),

@@ -249,6 +249,10 @@ async def test_files_of_a_client_that_cannot_be_used(
         (f"tls_ca={tmp_path}/none", "No such file"),
         (f"tls_ca={text}", "not in PEM form"),
         (f"tls_ca={files.ca}&tls_certificate={text}", "not in PEM form"),
+        (
+            f"tls_ca={files.ca}&tls_certificate={certificate}",
+            "one.pem holds no private key in PEM form; name",
+        ),
         (f"tls_ca={files.ca}&tls_certificate={certificate}&tls_key={key}", "of another certificate"),
         (f"tls_ca={files.ca}&tls_certificate={certificate}&tls_key={encrypted(files)}", "encrypted"),
         (f"tls_ca={files.ca}&tls_certificate={weak(files)}", "too weak"),
