@@ -10,7 +10,6 @@ from contextlib import suppress
 from telesto.client.errors import TlsError
 from telesto.client.url import TlsParameters
 
-
 #: More than a chain of certificates and a key have.
 _CERTIFICATES_BYTES_MAX = 1 << 20
 
@@ -55,8 +54,8 @@ class ClientTls:
             except (OSError, ValueError) as error:
                 if parameters.key is None and _holds_no_key(parameters.certificate):
                     raise TlsError(
-                        f"tls_certificate {parameters.certificate} holds no private key in PEM form; name the "
-                        "file of its key as tls_key"
+                        f"tls_certificate {parameters.certificate} holds no private key in PEM form; "
+                        "name the file of its key as tls_key"
                     ) from error
                 files = parameters.certificate + (f" with {parameters.key}" if parameters.key else "")
                 raise TlsError(f"tls_certificate {files} cannot be used: {_reason(error)}") from error
