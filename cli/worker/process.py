@@ -23,7 +23,7 @@ from telesto.cli.common.service_errors import describe
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.cli.terminal.progress import is_shown
-from telesto.client import QueueSettingsDifferError, TelestoError
+from telesto.client import TelestoError
 from telesto.tasks import App, TaskTimeoutError, Worker
 from telesto.tasks.worker import stack_of
 
@@ -171,8 +171,7 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
     except TelestoError as error:
         if worker.working.is_set():
             raise
-        advice = "; --update-queues changes it" if isinstance(error, QueueSettingsDifferError) else ""
-        why = describe(error).replace("; update=True changes it", advice)
+        why = describe(error).replace("; update=True changes", "; --update-queues changes")
         raise CommandError(why, ExitCode.REFUSED) from error
     finally:
         teller.cancel()
