@@ -61,6 +61,8 @@ class Mill:
             frame = packet.encode(packet_id)
         except (TelestoError, ValueError, TypeError, AttributeError):  # what a field cannot hold
             return self.bytes(), False
+        if len(frame) > _LONGEST:
+            return self.bytes(), False
         if chance.random() < 0.06:
             return self._torn(frame), False
         return frame, takes
@@ -126,7 +128,8 @@ class Mill:
             case 0:
                 return []
             case 1:
-                return values * chance.choice([2, 3, 70, 1_100])
+                many = 70 if values and isinstance(values[0], Structure) else 1_100
+                return values * chance.choice([2, 3, many])
             case 2 if values:
                 changed = copy.deepcopy(values)
                 at = chance.randrange(len(changed))
