@@ -35,8 +35,9 @@ def handler(url: str, database_url: str, queue_id: int, name: str) -> Iterator[s
 def test_each_message_has_its_effect_once_however_handlers_die(
     client: TelestoClient, new_queue: Callable[..., int], url: str, shared_database_url: str
 ) -> None:
-    # What a killed process had in an open transaction comes again when its lease is over.
-    queue_id = new_queue(max_attempts=1_000, lease=2, fail_limit=0)
+    # What a killed process had in an open transaction comes again when PostgreSQL has noticed that, long
+    # before its lease is over.
+    queue_id = new_queue(max_attempts=1_000, lease=3_600, fail_limit=0)
     with psycopg.connect(shared_database_url, autocommit=True) as database:
         database.execute("CREATE TABLE work (message text)")
         client.queue(queue_id).put_many([b"%d" % number for number in range(MESSAGES)])

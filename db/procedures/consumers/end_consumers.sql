@@ -1,8 +1,10 @@
 -- Procedure:  end_consumers
 -- Purpose:    Ends consumers of a queue: what they have goes back to its place.
--- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it
--- Tables:     consumers, leases (delete), messages, keyed_messages, dead_letters (insert), queues (read), take_states,
---             receiver_states, partitions (insert, delete), history_calendar (read), history (insert)
+-- Locks:      none; the caller holds the queue's take lock. Leases that another transaction ends are left to it, and
+--             noted: if it does not commit, the sweep gives them back
+-- Tables:     consumers, leases (delete), ended_consumers, messages, keyed_messages, dead_letters (insert), queues
+--             (read), take_states, receiver_states, partitions (insert, delete), history_calendar (read), history
+--             (insert)
 CREATE OR REPLACE FUNCTION telesto.end_consumers(
     queue_id bigint,           -- the queue
     consumer_ids bigint[],     -- its consumers; one that is gone is passed over
@@ -47,6 +49,13 @@ BEGIN
                                                          WHERE lease.consumer_id = ended.consumer_id
                                                          FOR UPDATE SKIP LOCKED) AS lease),
                                counted, begun_ids, 'lost', 0) AS back;
+    INSERT INTO telesto.ended_consumers (queue_id, consumer_id, counted)
+    SELECT end_consumers.queue_id, ended.consumer_id, end_consumers.counted
+    FROM (SELECT unnest(consumer_ids) AS consumer_id) AS ended
+    CROSS JOIN LATERAL (SELECT FROM telesto.leases AS lease
+                        WHERE lease.consumer_id = ended.consumer_id
+                        LIMIT 1) AS lease
+    ON CONFLICT DO NOTHING;
     IF freed > 0 THEN
         queue_ids := queue_ids || end_consumers.queue_id;
         receiver_ids := receiver_ids || 0::bigint;

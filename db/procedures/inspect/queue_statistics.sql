@@ -3,8 +3,8 @@
 --             totals, whatever its length. What is leased, delayed, has a key or is dead has no counter: of each of
 --             these at most max_rows rows are read, without bodies and by an index, beside those that are dead and
 --             not vacuumed yet. A queue that has none of them costs no more than its states and ten look-ups.
--- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, consumers, leases,
---             dead_letters (read)
+-- Tables:     queues, put_states, take_states, messages, delayed_messages, keyed_messages, consumers,
+--             ended_consumers, leases, dead_letters (read)
 CREATE OR REPLACE FUNCTION telesto.queue_statistics(
     queue_id bigint,            -- the queue
     max_rows int,               -- at most this many rows of each kind are counted
@@ -31,6 +31,11 @@ AS $$
 #variable_conflict use_column
 DECLARE
     looked_at constant timestamptz := clock_timestamp();
+    holders constant bigint[] := ARRAY(SELECT consumer.consumer_id FROM telesto.consumers AS consumer
+                                       WHERE consumer.queue_id = queue_statistics.queue_id
+                                       UNION ALL
+                                       SELECT ended.consumer_id FROM telesto.ended_consumers AS ended
+                                       WHERE ended.queue_id = queue_statistics.queue_id);
     hidden bigint;
     lower bigint[];
     upper bigint[];
@@ -58,11 +63,10 @@ BEGIN
 
     SELECT count(*) INTO leased
     FROM (SELECT
-          FROM telesto.consumers AS consumer
+          FROM unnest(holders) AS holder (consumer_id)
           CROSS JOIN LATERAL (SELECT FROM telesto.leases AS lease
-                              WHERE lease.consumer_id = consumer.consumer_id
+                              WHERE lease.consumer_id = holder.consumer_id
                               LIMIT max_rows) AS lease
-          WHERE consumer.queue_id = queue_statistics.queue_id
           LIMIT max_rows) AS lease;
     SELECT count(*) INTO dead
     FROM (SELECT FROM telesto.dead_letters AS letter
@@ -117,11 +121,11 @@ BEGIN
                     UNION ALL
                     (SELECT lease.sender_id, lease.partition_key, lease.message_id, NULL, false,
                             lease.time_of_arrival, true
-                     FROM telesto.consumers AS consumer
+                     FROM unnest(holders) AS holder (consumer_id)
                      CROSS JOIN LATERAL (SELECT lease.* FROM telesto.leases AS lease
-                                         WHERE lease.consumer_id = consumer.consumer_id
+                                         WHERE lease.consumer_id = holder.consumer_id
                                          LIMIT max_rows) AS lease
-                     WHERE consumer.queue_id = queue_statistics.queue_id AND lease.partition_key IS NOT NULL
+                     WHERE lease.partition_key IS NOT NULL
                      LIMIT max_rows)) AS message) AS message
         WHERE NOT message.leased;
         ready := ready + behind.ready;

@@ -5,7 +5,7 @@
 -- Locks:      queues' take locks (wait), middlewares' rows (wait). Leases that another transaction ends are left
 --             to it
 -- Tables:     jobs (read, update), middlewares (lock), clients, queues (read), consumers (read, delete), leases (delete),
---             lost_leases (insert), messages (insert), dead_letters (insert), take_states, receiver_states (insert,
+--             ended_consumers (read, delete), lost_leases (insert), messages (insert), dead_letters (insert), take_states, receiver_states (insert,
 --             delete),
 --             history_calendar (read), history (insert)
 CREATE OR REPLACE FUNCTION telesto.sweep_leases(
@@ -43,7 +43,9 @@ BEGIN
     queues := ARRAY(SELECT DISTINCT queue.queue_id
                     FROM (SELECT unnest(queues) AS queue_id
                           UNION ALL
-                          SELECT orphan.queue_id FROM telesto.orphaned_consumers(max_rows) AS orphan) AS queue
+                          SELECT orphan.queue_id FROM telesto.orphaned_consumers(max_rows) AS orphan
+                          UNION ALL
+                          (SELECT ended.queue_id FROM telesto.ended_consumers AS ended LIMIT max_rows)) AS queue
                     ORDER BY queue.queue_id);
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(queue.queue_id))
     FROM (SELECT unnest(queues) AS queue_id) AS queue;
@@ -94,6 +96,33 @@ BEGIN
         queue_ids := queue_ids || back.queue_ids;
         receiver_ids := receiver_ids || back.receiver_ids;
         done := done + cardinality(gone.consumer_ids);
+    END LOOP;
+
+    FOR gone IN
+        SELECT ended.queue_id, ended.counted, array_agg(ended.consumer_id) AS consumer_ids
+        FROM (SELECT ended.* FROM telesto.ended_consumers AS ended
+              WHERE ended.queue_id = ANY (queues)
+              LIMIT max_rows) AS ended
+        GROUP BY ended.queue_id, ended.counted
+    LOOP
+        -- They were being acknowledged, so they were begun.
+        SELECT array_agg(held.lease_row), array_agg(held.message_id) INTO lease_rows, lost_messages
+        FROM (SELECT lease.ctid AS lease_row, lease.message_id
+              FROM (SELECT unnest(gone.consumer_ids) AS consumer_id) AS ended
+              CROSS JOIN LATERAL (SELECT lease.ctid, lease.message_id FROM telesto.leases AS lease
+                                  WHERE lease.consumer_id = ended.consumer_id
+                                  FOR UPDATE SKIP LOCKED) AS lease) AS held;
+        IF lease_rows IS NOT NULL THEN
+            SELECT returned.* INTO back
+            FROM telesto.return_leases(ARRAY[gone.queue_id], lease_rows, gone.counted, lost_messages, 'lost', 0)
+                 AS returned;
+            queue_ids := queue_ids || back.queue_ids;
+            receiver_ids := receiver_ids || back.receiver_ids;
+            done := done + cardinality(lease_rows);
+        END IF;
+        DELETE FROM telesto.ended_consumers AS ended
+        WHERE ended.queue_id = gone.queue_id AND ended.consumer_id = ANY (gone.consumer_ids)
+          AND NOT EXISTS (SELECT FROM telesto.leases AS lease WHERE lease.consumer_id = ended.consumer_id);
     END LOOP;
 
     -- What others hold is looked at again, for a while by each look, then by that of each minute: as long as an

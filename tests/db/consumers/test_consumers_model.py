@@ -127,6 +127,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.seen = seen
         self.members: list[Member] = []
         self.stale: list[tuple[int, Lease]] = []
+        #: Consumers that ended while a transaction held some of what they had, and whether that counts.
+        self.ended: list[tuple[Consumer, bool]] = []
 
     # ------------------------------------------------------------------ begin
 
@@ -233,6 +235,8 @@ class ConsumerMachine(RuleBasedStateMachine):
             entries = [entry for entry in self.model.leased(member.consumer) if not entry.held]
             self._give_back(entries, "lost", 0, counted, known=known)
             self.seen["ended with messages"] += bool(entries)
+            if self.model.leased(member.consumer):
+                self.ended.append((member.consumer, counted))
 
     # ------------------------------------------------------------------ messages go out
 
@@ -458,6 +462,13 @@ class ConsumerMachine(RuleBasedStateMachine):
                 self.model.untold.setdefault(lease.consumer.consumer_id, set()).add(lease.ref)
         self.seen["ran out"] += len(late)
         self._end([member for member in self.members if self._is_orphan(member)], True, known=False)
+        for consumer, counted in self.ended:
+            left = [entry for entry in self.model.leased(consumer) if not entry.held]
+            for entry in left:  # a transaction was about to acknowledge it
+                entry.begun = True
+            self._give_back(left, "lost", 0, counted)
+            self.seen["came back after its consumer"] += len(left)
+        self.ended = [each for each in self.ended if self.model.leased(each[0])]
 
     def sweep(self, job: str) -> None:
         self._sweep(job)
@@ -537,7 +548,9 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert sorted(tuple(row.values()) for row in rows) == [
             self.model.entries[message_id].row for message_id in sorted(self.model.entries)
         ]
-        assert self.calls.statistics(self.queue)["depth"] == len(self.model.waiting())
+        statistics = self.calls.statistics(self.queue)
+        assert statistics["depth"] == len(self.model.waiting())
+        assert statistics["leased"] == len(self.model.leased())
 
     def sweep_all(self) -> None:
         """What middlewares do every now and then."""
@@ -604,6 +617,7 @@ COMPARED = (
     "kept for others",
     "waited in vain",
     "ended with messages",
+    "came back after its consumer",
     "committed",
     "rolled back",
     "expired",

@@ -273,6 +273,55 @@ def test_a_middleware_waits_for_what_is_only_touched(
     assert work.result() == [None, None]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("ends", ["it is lost", "its middleware dies", "its client goes on elsewhere"])
+def test_what_is_held_as_its_consumer_ends_comes_back_without_a_commit(
+    calls: Calls,
+    consuming: Consuming,
+    client: Client,
+    consumer: Consumer,
+    application: psycopg.Connection,
+    ends: str,
+    committed: bool,
+) -> None:
+    """Soon, whatever the lease. A process that is killed may end before PostgreSQL has rolled back."""
+    held, other = leased(calls, consuming, consumer, 2)
+    begin(application, held)
+    survivor = Consuming(calls, "127.0.0.1:7002")
+    if ends == "it is lost":
+        consuming.leave(consumer, counted=True, begun=[held])
+    elif ends == "its middleware dies":
+        calls.value("unregister_middleware", consuming.middleware)
+    heir = survivor.join(calls.take_over(client), consumer.queue)
+    survivor.sweep()
+    assert survivor.claim(heir, count=9).bodies == [other.body]
+    assert calls.statistics(consumer.queue)["leased"] == 2
+    assert survivor.sweep()["done"] == 0
+    if committed:
+        application.commit()
+    else:
+        application.rollback()
+    assert survivor.sweep()["done"] == (0 if committed else 1)
+    back = survivor.claim(heir, count=9).leases
+    assert [(lease.message_id, lease.message["attempt"], lease.message["redelivered"]) for lease in back] == (
+        [] if committed else [(held.message_id, 2, True)]
+    )
+    assert calls.query("SELECT 1 FROM telesto.ended_consumers") == []
+    assert calls.statistics(consumer.queue)["leased"] == (1 if committed else 2)
+
+
+def test_a_consumer_that_leaves_while_its_transaction_is_open_does_not_count(
+    calls: Calls, consuming: Consuming, client: Client, consumer: Consumer, application: psycopg.Connection
+) -> None:
+    (lease,) = leased(calls, consuming, consumer)
+    begin(application, lease)
+    consuming.leave(consumer)
+    application.rollback()
+    assert consuming.sweep()["done"] == 1
+    (back,) = consuming.claim(consuming.join(client, consumer.queue)).leases
+    assert (back.message_id, back.message["attempt"]) == (lease.message_id, 1)
+
+
 # ---------------------------------------------------------------------------------- partitions
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_partition_goes_on_when_the_transaction_ends(
@@ -297,7 +346,5 @@ def test_a_partition_goes_on_when_the_transaction_ends(
     else:
         application.rollback()
         assert consuming.claim(heir, count=3).bodies == []
-        # Its time is up some day.
-        consuming.age(3600)
         consuming.sweep()
         assert consuming.claim(heir, count=3).bodies == [b"a0", b"a1", b"a2"]

@@ -1,11 +1,15 @@
 """What processes wrote that they should not have."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 _EXCERPT_LINES = 12
+_AT_ITS_END = re.compile(
+    r"the client is closed before the service has answered that \d+ messages? .* they may come again"
+)
 
 
 def middleware_complaints(log: Path) -> Iterator[str]:
@@ -24,10 +28,10 @@ def middleware_complaints(log: Path) -> Iterator[str]:
 
 
 def client_complaints(log: Path) -> Iterator[str]:
-    """Whatever a client wrote: it should be silent."""
-    text = log.read_text(errors="replace").strip()
-    if text:
-        yield f"{log.name} says: {text}"
+    """What a client wrote: it should be silent, but for what a fault at its end has it say."""
+    lines = log.read_text(errors="replace").splitlines()
+    if said := [line for line in lines if not _AT_ITS_END.fullmatch(line)]:
+        yield f"{log.name} says: " + "\n".join(said)
 
 
 def warnings_of(log: Path) -> Counter[str]:
