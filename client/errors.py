@@ -62,7 +62,7 @@ class RequestTimeoutError(InDoubtError, TimeoutError):
 
 
 class RemoteError(InDoubtError):
-    """The handler of a request refused it, or failed; what it did before is not known.
+    """The handler of a request failed; what it did before is not known. RemoteRefusalError is a kind of it.
 
     Attributes:
         type: the name of the exception that it raised.
@@ -73,6 +73,12 @@ class RemoteError(InDoubtError):
         super().__init__(details, **known)
         self.type = type
         self.text = text
+
+
+class RemoteRefusalError(RemoteError):
+    """The handler of a request refused it, by RequestRefusedError; that is an answer, and not in doubt."""
+
+    error_class = ErrorClass.REJECTED
 
 
 class IncarnationChangedError(InDoubtError):
@@ -174,7 +180,7 @@ class MessageRejectedError(Exception):
 class RequestRefusedError(Exception):
     """A handler of ``serve_requests`` raises this to refuse a request. It is an answer, not a failure.
 
-    The asker gets RemoteError, with the name of the class as its ``type`` and this error's text as its
+    The asker gets RemoteRefusalError, with the name of the class as its ``type`` and this error's text as its
     ``text``. Make subclasses for refusals that askers tell apart. It is logged as information, without a
     traceback.
     """

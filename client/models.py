@@ -504,7 +504,7 @@ class QueueStatistics:
         depth: messages that wait.
         directed_depth: those of them that wait for one receiver.
         ready: those of them that can be handed over now: without a key, or the first of a key of which
-            nothing is leased.
+            nothing is leased. A message with a key is for consumers; ``get`` and ``browse`` pass over it.
         delayed: those of them whose time has not come and that nobody has had.
         backing_off: those of them whose time has not come and that came back from a consumer.
         keyed: those of them that wait behind another message of their key, which waits or is leased.

@@ -12,7 +12,14 @@ from typing import Any
 
 from telesto.client import arguments
 from telesto.client.aio.consumer import AsyncConsumer, AsyncLeasedMessage
-from telesto.client.blocking.pool import OnError, log_refusal, log_unanswered, put_back, tell_failure
+from telesto.client.blocking.pool import (
+    OnError,
+    log_refusal,
+    log_unanswered,
+    put_back,
+    tell_failure,
+    unanswered_warning,
+)
 from telesto.client.calls import failures, tracing
 from telesto.client.errors import ClientClosedError, RequestRefusedError
 from telesto.client.io import shared
@@ -213,10 +220,13 @@ def answering(driver: AsyncDriver, handler: AsyncRequestHandler, on_error: OnErr
     """Returns the handler of messages that puts what a handler of requests returns or raises."""
     arguments.check_awaited("handler", handler)
 
+    warn_once = unanswered_warning(handler)
+
     async def answer(request: Message, response: Awaitable[Body | None]) -> None:
         try:
             body = await response
             if body is None or request.correlation_id is None:
+                warn_once(request, body)
                 return
             reply = shared.reply_call(request, body, once=True)
         except Exception as error:

@@ -390,7 +390,7 @@ class AsyncQueue(QueueHandle):
         priority: int = 5,
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = shared.RESPONSE_TIMEOUT,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message:
         """Puts a request into the queue, waits for the response and returns it.
 
@@ -398,8 +398,9 @@ class AsyncQueue(QueueHandle):
         arguments are those of ``put`` and ``get``. The request expires when the ``timeout`` is over: what has
         not been handed over by then is not handled any more.
 
-        Raises RequestTimeoutError when no response came in time, and RemoteError when the handler of
-        ``serve_requests`` refused it, or failed.
+        Raises RequestTimeoutError when no response came in time (by default 30 seconds; None waits for
+        ever), RemoteRefusalError when the handler of ``serve_requests`` refused it, and RemoteError when
+        that failed.
         """
         while True:
             queue_id = self.queue_id or await self._find()

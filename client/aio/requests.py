@@ -437,7 +437,7 @@ class AsyncRequests:
         priority: int = 5,
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the service does the waiting
+        timeout: Duration | None = shared.RESPONSE_TIMEOUT,  # noqa: ASYNC109 - the service does the waiting
     ) -> Message:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return await self._queues.of(queue).request(

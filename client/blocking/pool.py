@@ -220,9 +220,12 @@ def answering(driver: Driver, handler: RequestHandler, on_error: OnError) -> Han
     """Returns the handler of messages that puts what a handler of requests returns or raises."""
     arguments.check_plain("handler", handler)
 
+    warn_once = unanswered_warning(handler)
+
     def serve(request: Message) -> object:
         try:
             body = handler(request)
+            warn_once(request, body)
             if body is None or request.correlation_id is None or arguments.is_to_be_run(body):
                 return body
             reply = shared.reply_call(request, body, once=True)
@@ -271,6 +274,27 @@ def log_refusal(request: Message, refusal: RequestRefusedError) -> None:
         type(refusal).__name__,
         refusal,
     )
+
+
+def unanswered_warning(handler: Callable[..., object]) -> Callable[[Message, Body | None], None]:
+    """Returns what says, once, that a handler of requests returned no response to one who waits for it."""
+    warned = False
+
+    def warn(request: Message, body: Body | None) -> None:
+        nonlocal warned
+        if body is None and request.correlation_id is not None and not warned:
+            import logging
+
+            warned = True
+            logging.getLogger("telesto.client").warning(
+                "%s returned None for request %s of queue %s, so its asker waits for nothing unless another "
+                "answers; an empty response is b''",
+                getattr(handler, "__qualname__", None) or repr(handler),
+                request.message_id,
+                request.queue_id,
+            )
+
+    return warn
 
 
 def log_unanswered(message: Message) -> None:

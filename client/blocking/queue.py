@@ -398,7 +398,7 @@ class Queue(QueueHandle):
         priority: int = 5,
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: Duration | None = None,
+        timeout: Duration | None = shared.RESPONSE_TIMEOUT,
     ) -> Message:
         """Puts a request into the queue, waits for the response and returns it.
 
@@ -406,8 +406,9 @@ class Queue(QueueHandle):
         arguments are those of ``put`` and ``get``. The request expires when the ``timeout`` is over: what has
         not been handed over by then is not handled any more.
 
-        Raises RequestTimeoutError when no response came in time, and RemoteError when the handler of
-        ``serve_requests`` refused it, or failed.
+        Raises RequestTimeoutError when no response came in time (by default 30 seconds; None waits for
+        ever), RemoteRefusalError when the handler of ``serve_requests`` refused it, and RemoteError when
+        that failed.
         """
         while True:
             queue_id = self.queue_id or self._find()

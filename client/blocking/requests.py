@@ -436,7 +436,7 @@ class Requests:
         priority: int = 5,
         receiver_id: int | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: Duration | None = None,
+        timeout: Duration | None = shared.RESPONSE_TIMEOUT,
     ) -> Message:
         """Puts a request into a queue and waits for the response, as ``request`` of the queue does."""
         return self._queues.of(queue).request(

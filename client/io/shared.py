@@ -19,7 +19,12 @@ from telesto.client.calls.readers import Reader
 from telesto.client.calls.topic_calls import GetCall, PutToTopicCall
 from telesto.client.connection.name_lock import NameLock
 from telesto.client.durable.durable_session import DurableSession
-from telesto.client.errors import RemoteError, RequestTimeoutError
+from telesto.client.errors import (
+    RemoteError,
+    RemoteRefusalError,
+    RequestRefusedError,
+    RequestTimeoutError,
+)
 from telesto.client.models import (
     Body,
     ClientRecord,
@@ -53,8 +58,13 @@ StateDir = str | os.PathLike[str]
 
 #: The header of a response that says which exception the handler of the request has raised.
 HANDLER_ERROR = "telesto-error"
+#: The header of a response that says that the handler meant it, and has not failed.
+HANDLER_REFUSED = "telesto-refused"
 _ERROR_TYPE_MAX = 255
 _ERROR_TEXT_MAX = 4_000
+
+#: How long an asker waits for a response, in seconds.
+RESPONSE_TIMEOUT = 30.0
 
 #: How long a response to a request that never expires may wait, in seconds.
 RESPONSE_LIFE = 7 * 24 * 3600.0
@@ -218,13 +228,15 @@ def reply_call(
 def failure_reply(request: Message, error: Exception) -> PutCall:
     """Makes the put of the response that says that the handler of a request failed."""
     headers = {HANDLER_ERROR: type(error).__name__[:_ERROR_TYPE_MAX]}
+    if isinstance(error, RequestRefusedError):
+        headers[HANDLER_REFUSED] = "yes"
     # A text may have halves of characters, from the names of files for example, which are no UTF-8.
     text = str(error)[:_ERROR_TEXT_MAX].encode(errors="replace").decode()
     return reply_call(request, text, headers=headers, once=True)
 
 
 def response_of(messages: list[Message], request: PutCall) -> Message:
-    """Returns the response to a request. Raises RequestTimeoutError without one, and RemoteError."""
+    """Returns the response to a request. Raises RequestTimeoutError, RemoteError and RemoteRefusalError."""
     if not messages:
         raise RequestTimeoutError(
             "no response came in time; the request is not handed over any more, but may have been handled",
@@ -236,8 +248,9 @@ def response_of(messages: list[Message], request: PutCall) -> Message:
     if kind is None:
         return response
     text = response.body.decode(errors="replace")
-    raise RemoteError(
-        f"the handler of the request raised {kind}: {text}",
+    refused = HANDLER_REFUSED in response.headers
+    raise (RemoteRefusalError if refused else RemoteError)(
+        f"the handler of the request {'refused it by' if refused else 'raised'} {kind}: {text}",
         type=kind,
         text=text,
         method=request.method,

@@ -1,5 +1,6 @@
 """Serving requests with both clients: answers, failures, and a crash between answer and acknowledgement."""
 
+import inspect
 import logging
 import threading
 import time
@@ -11,12 +12,17 @@ import pytest
 
 from faults.waiting import wait_until
 from telesto.client import (
+    AsyncQueue,
+    AsyncTelestoClient,
     ClientOptions,
+    ErrorClass,
     Queue,
     QueueNotExistingError,
     RemoteError,
+    RemoteRefusalError,
     RequestRefusedError,
     RequestTimeoutError,
+    TelestoClient,
 )
 from telesto.client.io import shared
 from telesto.client.session.session import Session
@@ -117,12 +123,47 @@ def test_a_request_that_is_refused_is_answered_so_and_no_failure(
     with pytest.raises(RemoteError) as raised:
         ask(client, queue_id, b"x")
     assert (raised.value.type, raised.value.text) == (kind.__name__, "not today")
+    assert isinstance(raised.value, RemoteRefusalError)
+    assert raised.value.error_class is ErrorClass.REJECTED
     server.stop()
     assert failures == []
     (record,) = caplog.records
     assert (record.levelname, record.exc_info) == ("INFO", None)
     assert record.getMessage().endswith(f" is refused: {kind.__name__}: not today")
     assert client.queue(queue_id).statistics().depth == 0
+
+
+def test_a_handler_that_fails_leaves_a_doubt(client: Any, connected: Connect, queue_id: int) -> None:
+    def handle(request: Any) -> bytes:
+        raise ValueError(request.text)
+
+    server = Server(connected("server"), queue_id, handle, on_error=lambda *_: None)
+    with pytest.raises(RemoteError) as raised:
+        ask(client, queue_id, b"x")
+    assert not isinstance(raised.value, RemoteRefusalError)
+    assert raised.value.error_class is ErrorClass.IN_DOUBT
+    server.stop()
+
+
+def test_a_handler_without_a_response_is_told_once(
+    client: Any, connected: Connect, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "telesto.client")
+    handled: list[bytes] = []
+    server = Server(connected("server"), queue_id, lambda request: handled.append(request.body))
+    for _ in range(2):
+        with pytest.raises(RequestTimeoutError):
+            client.queue(queue_id).request(b"x", timeout=0.5)
+    wait_until(lambda: len(handled) == 2)
+    server.stop()
+    (record,) = caplog.records
+    assert "returned None for request" in record.getMessage()
+
+
+@pytest.mark.parametrize("kind", [Queue, AsyncQueue, TelestoClient, AsyncTelestoClient])
+def test_an_asker_does_not_wait_for_ever(kind: Any) -> None:
+    asking = kind.request if hasattr(kind, "request") else kind.send_request_response_message
+    assert inspect.signature(asking).parameters["timeout"].default == 30
 
 
 def test_a_handler_that_returns_no_body_fails(client: Any, connected: Connect, queue_id: int) -> None:
