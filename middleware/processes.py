@@ -91,7 +91,11 @@ class Supervisor:
 
     def _start(self, index: int) -> None:
         child = self._context.Process(target=self._target, args=(self._of(index),), name=f"telesto {index}")
+        # It has SIGHUP blocked until it has a handler: one that comes earlier would end it.
+        blocked = {signal.SIGHUP} if self._settings.tls_certificate else ()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         child.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._children[index] = child
         self._started[index] = time.monotonic()
         if self._stopping:  # a signal came while it was being started

@@ -559,6 +559,7 @@ def _on_stop(action: Callable[[], object], tls: ServerTls | None) -> None:
         loop.add_signal_handler(number, action)
     if tls is not None:
         loop.add_signal_handler(signal.SIGHUP, tls.read_again)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # the parent process has it blocked
     for number in SIGNALS_WITHOUT_EFFECT:
         loop.add_signal_handler(number, lambda: None)
     parent = multiprocessing.parent_process()

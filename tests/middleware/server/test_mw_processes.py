@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import asyncpg
 import pytest
+import trustme
 
 from started import STARTED
 from telesto.middleware.common import logs
@@ -95,6 +96,27 @@ async def test_a_process_serves_until_it_is_told_to_stop(database_url: str) -> N
         await wire.closed()
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
         await wire.close()
+
+
+async def test_new_certificates_while_the_processes_start_end_none_of_them(
+    database_url: str, tmp_path: Path
+) -> None:
+    issued = trustme.CA().issue_cert("localhost")
+    certificate, key, log = tmp_path / "server.pem", tmp_path / "server.key", tmp_path / "log"
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    files = {"tls_certificate": certificate, "tls_key": key}
+    async with running(database_url, "--processes", "2", log=log, **files) as (process, port):
+        await until(lambda: child_pids(process.pid), START_S)
+
+        async def served() -> bool:
+            process.send_signal(signal.SIGHUP)
+            await asyncio.sleep(0.03)  # more often they would do nothing else
+            return log.read_text().count("certificate_read") >= 8
+
+        await until(served, START_S)
+        await (await until_serving(port)).close()
+    assert "process_ended" not in log.read_text()
 
 
 async def test_several_processes_share_a_port_and_come_back(database_url: str) -> None:
