@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import secrets
+import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from telesto.client.errors import NameInUseError
 
 #: How often a file is opened again when another process has just removed or replaced it.
 _TRIES = 100
+#: How much of a file is read to learn who has it, in bytes.
+_SIGNED_MAX = 128
 
 
 class HeldError(Exception):
@@ -68,15 +71,23 @@ def _take_file(path: Path) -> int:
 
 
 def _sign(descriptor: int) -> None:
-    os.truncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # on a full disk: it is locked all the same
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()} {_host()}\n".encode(), 0)
 
 
 def _holder(descriptor: int) -> str:
-    pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+    signed = os.pread(descriptor, _SIGNED_MAX, 0).decode("utf-8", "replace").strip()
+    pid, _, host = signed.partition(" ")
+    if host != _host():  # a container that shares the directory; its processes have other numbers
+        return f"process {pid} on {host}" if host else f"process {pid or 'unknown'}"
     if pid == str(os.getpid()):
         return f"another client of this process ({pid})"
-    return f"process {pid or 'unknown'}"
+    return f"process {pid}"
+
+
+def _host() -> str:
+    return socket.gethostname()
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -137,10 +148,9 @@ class NameLock:
 
 def _directory() -> Path:
     """Returns the directory of the locks, which is this user's alone. Raises OSError."""
-    import tempfile  # slow to import, and not every client has a name
-
     user = os.geteuid()
-    path = Path(tempfile.gettempdir()) / f"telesto-{user}"
+    # Not tempfile.gettempdir, which ends at the working directory: no other process would look there.
+    path = Path(os.path.abspath(os.environ.get("TMPDIR") or "/tmp")) / f"telesto-{user}"
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     status = path.lstat()

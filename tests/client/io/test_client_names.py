@@ -1,12 +1,12 @@
 """One process of a machine at a time is a client of one name; a second one is told so when it connects."""
 
 import asyncio
+import errno
 import gc
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -36,7 +36,6 @@ kinds = pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 @pytest.fixture(autouse=True)
 def lock_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the locks of this test are, in this process and those that it starts."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return tmp_path / f"telesto-{os.geteuid()}"
 
@@ -191,12 +190,12 @@ def test_a_client_that_another_machine_takes_over_gives_up_its_name(
     first.connect()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
     with closing(open_client(fake_server.url, name="shop")) as other:
         other.connect()
         with pytest.raises(SessionFencedError):
             first.get_queues()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert open_client(fake_server.url, name="shop").connect().name == "shop"
 
 
@@ -323,7 +322,7 @@ def test_without_a_directory_nothing_is_locked(
         pytest.skip("root writes everywhere")
     parent = tmp_path / "parent"
     parent.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(parent))
+    monkeypatch.setenv("TMPDIR", str(parent))
     spoil(parent / f"telesto-{os.geteuid()}")
     first, second = (open_client(fake_server.url, name="shop") for _ in range(2))
     first.connect()
@@ -332,6 +331,42 @@ def test_without_a_directory_nothing_is_locked(
         first.get_queues()
     if parent.exists():
         parent.chmod(0o700)
+
+
+def test_the_working_directory_gets_no_locks(
+    open_client: Open, fake_server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no directory for temporary files can be written, Python's own choice is the working one."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr("tempfile.tempdir", str(work))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    open_client(fake_server.url, name="shop").connect()
+    assert list(work.iterdir()) == []
+
+
+def test_on_a_full_disk_a_name_is_locked_all_the_same(
+    open_client: Open, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    open_client(fake_server.url, name="shop").connect()
+    with pytest.raises(NameInUseError, match="by process unknown"):
+        open_client(fake_server.url, name="shop").connect()
+
+
+def test_a_process_of_another_container_has_its_host(
+    open_client: Open, fake_server: FakeServer, lock_directory: Path
+) -> None:
+    """Its number may be that of this process, such as 1."""
+    open_client(fake_server.url, name="shop").connect()
+    (lock,) = lock_directory.iterdir()
+    lock.write_text(f"{os.getpid()} container-7\n")
+    with pytest.raises(NameInUseError, match=f"by process {os.getpid()} on container-7"):
+        open_client(fake_server.url, name="shop").connect()
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(
