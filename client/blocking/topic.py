@@ -157,10 +157,12 @@ class Topic(SubscribedTopics):
         drop: bool = False,
         existing: Existing = "use",
     ) -> int:
-        """Subscribes to the topic, for good: to every message put from now on; returns the subscription's id.
+        """Subscribes to the topic: to every message put from now on; returns the subscription's id.
 
         The topic is created on its first use. The subscription lives until ``unsubscribe``, whether the
-        client is connected or not; subscribing again changes nothing and returns its id.
+        client is connected or not, or until the client is deleted; subscribing again changes nothing and
+        returns its id. That of a temporary client, one without a name, goes with its ``close``. Where the
+        name has {pid} or {random}, each process leaves one behind. Both are logged as a warning, once.
 
         Args:
             max_behind: behind by more messages, the subscription is lagging.
@@ -175,7 +177,7 @@ class Topic(SubscribedTopics):
         call = SubscribeCall(self.name, max_behind, max_age, drop)
         check_existing(existing)
         try:
-            return self._driver.run(call)
+            subscription_id = self._driver.run(call)
         except AlreadySubscribedError as already:
             if existing == "error":
                 raise
@@ -187,6 +189,8 @@ class Topic(SubscribedTopics):
                         related_id=already.related_id,
                     ) from None
             return already.related_id or 0
+        shared.warn_of_short_life(self._driver.session)
+        return subscription_id
 
     def unsubscribe(self) -> None:
         """Ends the subscription of the topic; not even what was put before comes any more.

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from telesto.client import arguments
 from telesto.client.bookkeeping.identity import (
@@ -62,6 +63,9 @@ HANDLER_ERROR = "telesto-error"
 HANDLER_REFUSED = "telesto-refused"
 _ERROR_TYPE_MAX = 255
 _ERROR_TEXT_MAX = 4_000
+
+#: The clients that were told that their subscriptions are short-lived, or stay behind.
+_warned: WeakSet[Session] = WeakSet()
 
 #: How long an asker waits for a response, in seconds.
 RESPONSE_TIMEOUT = 30.0
@@ -192,6 +196,21 @@ def request_calls(
     life = None if response.wait > arguments.LIFE_MAX else max(response.wait, 0.001)
     put = PutCall(queue_id, body, priority, receiver_id, correlation_id, expires=life, headers=headers)
     return put, response
+
+
+def warn_of_short_life(session: Session) -> None:
+    """Says, once for each client, that its subscriptions do not do what subscribers mostly want."""
+    identity = session.identity
+    if identity is None or identity.locked or session in _warned:
+        return
+    import logging
+
+    _warned.add(session)
+    logging.getLogger("telesto.client").warning(
+        "client %s has a subscription, which %s; a subscriber needs a name that is the same in each run",
+        session.name,
+        "goes when the client is closed" if identity.temporary else "stays behind when its process ends",
+    )
 
 
 def reply_call(

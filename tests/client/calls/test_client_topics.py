@@ -1,5 +1,6 @@
 """Topics: the same for both clients, against the service in memory and the real one."""
 
+import logging
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,35 @@ def test_a_subscriber_gets_what_is_put_from_then_on_once_and_in_order(client: An
     assert second.body == b"b"
     assert second.time_of_arrival >= first.time_of_arrival
     assert client.topic(topic).get(timeout=0) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (None, "goes when the client is closed"),
+        ("one-{pid}", "stays behind"),
+        ("two-{random}", "stays behind"),
+    ],
+)
+def test_a_subscriber_without_a_lasting_name_is_told_once(
+    open_client: Connect,
+    service_url: str,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+    name: str | None,
+    said: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    # A client with a state has a lasting name.
+    kind: dict[str, Any] = {"delivery": "fast"} if "durable" in request.node.name else {}
+    caplog.set_level(logging.WARNING, "telesto.client")
+    open_client(service_url, name="lasting", **kind).topic(topic).subscribe()
+    assert caplog.records == []
+    client = open_client(service_url, name=name, **kind)
+    for each in (topic, topic, f"{topic} too"):
+        client.topic(each).subscribe()
+    (record,) = caplog.records
+    assert said in record.getMessage()
 
 
 def test_every_subscriber_gets_its_own_copy(connected: Connect, topic: str) -> None:
