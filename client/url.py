@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast, get_args
@@ -37,6 +38,8 @@ def _alternatives(choices: object) -> str:
 _SCHEME = "telesto"
 #: The scheme for connections by TLS.
 _SCHEME_TLS = "telestos"
+#: What errors do not show: a password, such as that in the URL of a database.
+_WITH_PASSWORD = re.compile("//.*@", re.DOTALL)
 _PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir")
 _TLS_PARAMETERS = ("tls_ca", "tls_certificate", "tls_key", "tls_verify")
 
@@ -94,16 +97,19 @@ def parse_url(url: str | None) -> ServiceUrl:
         url = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
     if not isinstance(url, str):
         raise TypeError(f"url must be a str, not {type(url).__name__}")
+    shown = _WITH_PASSWORD.sub("//...@", url)
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise AddressError(f"{url!r} is not a URL: {error}") from error
+        raise AddressError(f"{shown!r} is not a URL: {error}") from error
     if parts.scheme not in (_SCHEME, _SCHEME_TLS) or not url[len(parts.scheme) :].startswith("://"):
         raise AddressError(
-            f"{url!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS {_SCHEME_TLS}://host:port"
+            f"{shown!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS {_SCHEME_TLS}://host:port"
         )
     if parts.path not in ("", "/") or parts.fragment:
-        raise AddressError(f"{url!r} has a path; after the addresses only /?name=value parameters may follow")
+        raise AddressError(
+            f"{shown!r} has a path; after the addresses only /?name=value parameters may follow"
+        )
     if "@" in parts.netloc:
         raise AddressError("a user or password in the URL is not supported; name the client by ?name=...")
     addresses = tuple(parse_address(text) for text in parts.netloc.split(","))

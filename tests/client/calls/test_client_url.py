@@ -1,6 +1,7 @@
 """URLs, and the addresses that a client tries."""
 
 import random
+import traceback
 
 import pytest
 
@@ -178,3 +179,20 @@ def test_backoff_is_bounded() -> None:
 def test_bad_options_are_told(options: dict[str, int]) -> None:
     with pytest.raises(InvalidParameterError, match=next(iter(options))):
         ClientOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://shop:secret@db.example/shop",
+        "telesto://shop:secret@db.example",
+        "telesto://shop:secret@db.example/shop",
+        "telesto://shop:secret/@db.example",
+        "telesto://shop:secret@[db.example",
+        "postgresql://shop:/secret@db.example?x=@y",
+    ],
+)
+def test_an_error_shows_no_password(url: str) -> None:
+    with pytest.raises(AddressError) as raised:
+        parse_url(url)
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
