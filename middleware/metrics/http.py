@@ -52,20 +52,22 @@ class AdminServer:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_MAX:
+            writer.transport.abort()  # with TLS, ``close`` would wait for the peer
+            return
         self._open.add(writer)
         try:
-            if len(self._open) <= CONNECTIONS_MAX:
-                async with asyncio.timeout(_REQUEST_LIMIT_S):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    writer.write(self._answer(head))
-                    await writer.drain()
+            async with asyncio.timeout(_REQUEST_LIMIT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head))
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._open.discard(writer)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+            self._open.discard(writer)
 
     def _answer(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")

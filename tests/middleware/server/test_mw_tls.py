@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
 from contextlib import suppress
@@ -21,6 +22,7 @@ from telesto.client import AsyncTelestoClient, NewMessage, TelestoClient
 from telesto.client.errors import TlsError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.tls import ServerTls, TlsFilesError, TlsListener
+from telesto.middleware.metrics.http import CONNECTIONS_MAX
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import TelestoError
@@ -508,6 +510,29 @@ async def test_a_handshake_has_its_time(start_middleware: StartMiddleware, files
         assert await reader.read() == b""
     writer.close()
     assert server.counters.aborted_total == {"tls_handshake": 1}
+
+
+async def test_peers_of_the_admin_port_that_do_not_close_are_few(
+    start_middleware: StartMiddleware, files: Files
+) -> None:
+    """One more than may be open is closed without waiting for it."""
+    server = await start_middleware(admin_port=0, linger_s=PATIENCE_S, **files.settings())
+    assert server.admin_address is not None
+    address = server.admin_address
+    context = ssl.create_default_context(cafile=files.ca)
+    before = len(os.listdir("/dev/fd"))
+    peers: list[socket.socket] = []
+
+    def connect() -> None:
+        peers.append(socket.create_connection(address, PATIENCE_S))
+        with suppress(OSError):
+            peers[-1] = context.wrap_socket(peers[-1], server_hostname="localhost")
+
+    for _ in range(3 * CONNECTIONS_MAX):
+        await asyncio.to_thread(connect)
+    await until(lambda: len(os.listdir("/dev/fd")) <= before + 5 * CONNECTIONS_MAX, 4.0)
+    for peer in peers:
+        peer.close()
 
 
 async def test_one_that_stops_ends_the_handshakes(start_middleware: StartMiddleware, files: Files) -> None:
