@@ -113,6 +113,10 @@ class ErrorClass(IntEnum):
     #: This connection is over.
     FATAL = 4
 
+    def __str__(self) -> str:
+        """Returns the name, which says more to people than the number."""
+        return self.name
+
 
 class ErrorCode(IntEnum):
     """The error codes; telesto.protocol.errors has an exception for each."""

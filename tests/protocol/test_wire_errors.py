@@ -104,3 +104,9 @@ def test_an_unknown_class_of_an_unknown_code_promises_nothing() -> None:
 
 def test_a_text_names_a_queue_once() -> None:
     assert str(QueueFullError("it is full", queue_id=7, related_id=7)) == "QUEUE_FULL: it is full (queue 7)"
+
+
+def test_a_class_shows_its_name() -> None:
+    error = InDoubtError("perhaps")
+    assert (str(error.error_class), f"{error.error_class}") == ("IN_DOUBT", "IN_DOUBT")
+    assert error.error_class == 3
