@@ -124,10 +124,9 @@ def _bytes_of(path: Path) -> bytes:
 class TlsListener:
     """Accepts connections that speak TLS; each has its protocol once its handshake is complete.
 
-    At most ``most`` handshakes are under way: one more ends the oldest of its own address, else of the
-    address that has most. So peers that send nothing cannot use up the descriptors of the process, nor keep
-    those of other addresses out. (A server of asyncio does not know of connections before their handshake is
-    complete.)
+    At most ``most`` handshakes are under way: one more ends the oldest of the address that has most. So peers
+    that send nothing cannot use up the descriptors of the process, nor keep those of other addresses out. (A
+    server of asyncio does not know of connections before their handshake is complete.)
     """
 
     def __init__(
@@ -208,15 +207,15 @@ class TlsListener:
                 return
             address = self._address_of(peer)
             if len(self._under_way) >= self._most:
-                self._end_one_for(address)
+                self._end_one()
             sock.setblocking(False)
             task = self._loop.create_task(self._shake(sock, peer))
             self._under_way[task] = address
             self._by_address.setdefault(address, {})[task] = sock
             task.add_done_callback(self._over)
 
-    def _end_one_for(self, address: str) -> None:
-        handshakes = self._by_address.get(address) or max(self._by_address.values(), key=len)
+    def _end_one(self) -> None:
+        handshakes = max(self._by_address.values(), key=len)
         oldest, sock = next(iter(handshakes.items()))
         self._over(oldest)
         _end(sock)

@@ -503,6 +503,21 @@ async def test_many_peers_of_one_address_keep_no_other_address_out(
         each.close()
 
 
+async def test_an_address_with_few_handshakes_keeps_them(
+    start_middleware: StartMiddleware, files: Files
+) -> None:
+    """Two of its own do not end each other while another address has more."""
+    server = await start_middleware(max_handshakes=4, **files.settings())
+    others = [await asyncio.open_connection(*server.address, local_addr=("127.0.0.2", 0)) for _ in range(8)]
+    mine = [await asyncio.open_connection(*server.address) for _ in range(2)]
+    async with asyncio.timeout(PATIENCE_S):
+        for reader, _ in others[:6]:  # the last two of theirs are left beside those two
+            assert await reader.read() == b""
+    assert not any(reader.at_eof() for reader, _ in [*others[6:], *mine])
+    for _, writer in [*others, *mine]:
+        writer.close()
+
+
 async def test_a_handshake_has_its_time(start_middleware: StartMiddleware, files: Files) -> None:
     server = await start_middleware(handshake_limit_s=0.2, **files.settings())
     reader, writer = await asyncio.open_connection(*server.address)
