@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import fcntl
 import json
+import logging
 import os
 import uuid
 from collections.abc import Iterator
@@ -91,6 +92,15 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for server in sorted(config.stash[COVERED]):
         terminalreporter.write_line(f"These tests ran on {server}.")
+
+
+@pytest.fixture(autouse=True)
+def _same_log_level() -> Iterator[None]:
+    """What a test configures for a middleware in its own process does not hide what the next one logs."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
 
 
 @pytest.fixture

@@ -1,7 +1,16 @@
 """The report counts what faults met, and for how long."""
 
+import logging
+from pathlib import Path
+
+import pytest
+
+from telesto.client.bookkeeping.consumer_calls import AckCall, log_unanswered
+from telesto.client.models import LeaseId
+
 from .clients.history import DONE, Event, Fault, PutBegan, PutEnded, ReadBegan
 from .report import recoveries_of, struck_kinds, table
+from .service.logs import client_complaints
 
 
 def put(number: int, began: float, ended: float) -> list[Event]:
@@ -41,3 +50,17 @@ def test_a_put_that_never_returned_counts_as_struck_and_has_no_time() -> None:
 def test_a_read_under_way_is_met_too() -> None:
     events: list[Event] = [ReadBegan("reader", 1, 0.0, 1, [1], 5.0), fault("cut", 0.5), fault("slow", -1.0)]
     assert struck_kinds(events) == {"cut"}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_a_client_says_when_no_middleware_answers_its_end_is_no_complaint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    call = AckCall(1, [LeaseId(1, 2, number) for number in range(count)])
+    call.on_done = print
+    with caplog.at_level(logging.WARNING):
+        log_unanswered([call])
+    log = tmp_path / "client.log"
+    log.write_text("\n".join([*caplog.messages, "something else"]))
+    assert list(client_complaints(log)) == ["client.log says: something else"]
+    assert len(caplog.messages) == 1

@@ -91,7 +91,7 @@ async def test_one_that_waits_for_the_service_says_so_and_can_be_stopped(
 
         worker = Worker(app)
         running = asyncio.create_task(worker.run())
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             while "the service is away, waiting for it" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         worker.stop()

@@ -73,7 +73,7 @@ class MemoryClient(AsyncTelestoClient):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._driver = MemoryDriver(self._session, self._options, WantedClient("alice"), None)
+        self._driver = MemoryDriver(self._session, self._options, WantedClient("alice"), None, None)
         self._queues = AsyncQueues(self._driver, AsyncPools())
 
     def use(self, service: FakeService) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _EXCERPT_LINES = 12
 _AT_ITS_END = re.compile(
-    r"the client is closed before the service has answered that \d+ messages? .* they may come again"
+    r"the client is closed before the service has confirmed that \d+ messages? .* they may come again"
 )
 
 
