@@ -104,7 +104,8 @@ def parse_url(url: str | None) -> ServiceUrl:
         raise AddressError(f"{shown!r} is not a URL: {error}") from error
     if parts.scheme not in (_SCHEME, _SCHEME_TLS) or not url[len(parts.scheme) :].startswith("://"):
         raise AddressError(
-            f"{shown!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS {_SCHEME_TLS}://host:port"
+            f"{shown!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS "
+            f"{_SCHEME_TLS}://host:port"
         )
     if parts.path not in ("", "/") or parts.fragment:
         raise AddressError(

@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from operator import attrgetter
 
 import psycopg
 
@@ -249,9 +250,9 @@ class MiddlewareServer:
         await database.check_schema()
         _calm_collector(settings.gc_threshold)
         sock = listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port)
-        tls = self.tls
-        context = None if tls is None else lambda: tls.for_clients
-        self.listener = await self._listener(sock, self._make_connection, context, settings.max_handshakes)
+        self.listener = await self._listener(
+            sock, self._make_connection, attrgetter("for_clients"), settings.max_handshakes
+        )
         self._address = sock.getsockname()[:2]
         try:
             await self._begin(database)
@@ -273,10 +274,8 @@ class MiddlewareServer:
         self.connections.limit = connections_that_fit(settings.max_connections, others)
         if settings.admin_port is not None:
             sock = listening.bind(settings.admin_host, settings.admin_port)
-            tls = self.tls
-            context = None if tls is None else lambda: tls.for_admin
             self._admin_listener = await self._listener(
-                sock, self._admin.make_connection, context, CONNECTIONS_MAX
+                sock, self._admin.make_connection, attrgetter("for_admin"), CONNECTIONS_MAX
             )
             await self._admin_listener.start_serving()
             self.admin_address = (settings.admin_host, sock.getsockname()[1])
@@ -288,14 +287,14 @@ class MiddlewareServer:
         self,
         sock: socket.socket,
         make: Callable[[], asyncio.Protocol],
-        context: Callable[[], ssl.SSLContext] | None,
+        context_of: Callable[[ServerTls], ssl.SSLContext],
         handshakes: int,
     ) -> asyncio.Server | TlsListener:
         settings = self._settings
-        if context is not None:
+        if (tls := self.tls) is not None:
             return TlsListener(
                 sock,
-                context,
+                lambda: context_of(tls),
                 make,
                 backlog=settings.backlog,
                 most=handshakes,

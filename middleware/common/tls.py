@@ -11,8 +11,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography import x509
-
 from telesto.middleware.common.logs import logger
 
 _log = logger("tls")
@@ -68,6 +66,8 @@ class ServerTls:
         return (self.expires_at - datetime.now(UTC)).total_seconds()
 
     def _read(self) -> tuple[ssl.SSLContext, ssl.SSLContext, datetime]:
+        from cryptography import x509  # a middleware without TLS starts without it
+
         pem = _bytes_of(self._certificate)
         if self._key is not None:
             _bytes_of(self._key)
