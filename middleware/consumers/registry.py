@@ -169,9 +169,15 @@ class ConsumerRegistry:
             else:
                 consumer.take_back(LeaseKey(ref.lease_id, ref.message_id))
 
-    def begun_ids(self, refs: Iterable[LeaseRef]) -> list[int]:
-        """Returns all begun messages of the consumers of these messages."""
-        found = (self.by_id.get(consumer_id) for consumer_id in {ref.consumer_id for ref in refs})
+    def begun_ids(self, pipeline: Pipeline, refs: Iterable[LeaseRef]) -> list[int] | None:
+        """Returns all begun messages of the consumers of these messages.
+
+        None when that is not known: a consumer's connection was lost after the request came, or it was
+        another connection's.
+        """
+        found = [self.find(pipeline, consumer_id) for consumer_id in {ref.consumer_id for ref in refs}]
+        if None in found:
+            return None
         return [message_id for consumer in found if consumer is not None for message_id in consumer.begun_ids]
 
     def may_receive_again(self, consumer: Consumer) -> None:

@@ -113,7 +113,7 @@ class NackHandler:
             **lease_columns(packet.leases),
             failed=packet.failed,
             delay_ms=packet.delay_ms,
-            begun_ids=self._consumers.begun_ids(own_leases(request)),
+            begun_ids=self._consumers.begun_ids(request.pipeline, packet.leases),
             reject_reason=packet.reject_reason,
         )
         return _nack_reply(request, await call(*nack))

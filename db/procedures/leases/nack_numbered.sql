@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
     delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL: after
                                       -- a failed attempt as their queue's backoff says, else not at all
     begun_ids bigint[],               -- which of them, and of those that come back with them, the application was
-                                      -- given; one that failed was
+                                      -- given; one that failed was. NULL when this is not known: then all are marked
     reject_reason text,               -- why those that failed cannot be processed at all: they are dead at once; else
                                       -- NULL
     OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,

@@ -17,6 +17,7 @@ from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire, until
 
+LEAVING = "bigint[], bigint[], boolean[], bigint[]"
 QUICK_SWEEPS = {"due_sweep_interval_s": 0.02, "lost_leases_s": 0.02}
 
 
@@ -100,6 +101,34 @@ async def test_what_is_given_back_unbegun_is_as_it_was(connect: Connect) -> None
     lost = await member.lost()
     assert lost.leases == [member.refs[b"a2"]]
     assert seen(await member.next(2)) == [(b"a1", 1, True), (b"a2", 1, False)]
+
+
+@pytest.mark.settings(due_sweep_interval_s=3_600, wake_sweep_s=3_600)
+@pytest.mark.parametrize("taken_over", [True, False], ids=["by its next session", "after it left"])
+async def test_what_is_given_back_by_who_is_no_consumer_any_more_is_marked(
+    server: MiddlewareServer, connect: Connect, database_url: str, taken_over: bool
+) -> None:
+    """The database cannot end the consumer yet, so its leases are there, and nobody knows what was begun."""
+    wire, other = await (await connect(server)).register(), await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    await put_keyed(wire, queue_id, "a1", "a2")
+    member = await join(wire, queue_id)
+    await member.next(2)
+    member.begin(b"a1")
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(f"ALTER FUNCTION telesto.leave_queues({LEAVING}) RENAME TO leave_later")
+    if taken_over:
+        assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
+        await wire.close()
+        member.wire = await connect(server)
+        await member.wire.identify(wire.client_id)
+    else:
+        assert isinstance(await wire.ask(packets.LeaveQueue(member.consumer_id)), packets.Error)
+    assert await member.nack(b"a1") == [None]
+    await connection.execute(f"ALTER FUNCTION telesto.leave_later({LEAVING}) RENAME TO leave_queues")
+    await connection.close()
+    heir = await join(other, queue_id)
+    assert seen(await heir.next(2)) == [(b"a1", 1, True), (b"a2", 1, True)]
 
 
 async def test_others_cannot_begin_what_is_not_theirs(connect: Connect) -> None:
