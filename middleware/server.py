@@ -24,6 +24,7 @@ from telesto.middleware.cluster.temporary_clients import TemporaryClients
 from telesto.middleware.cluster.wake_listener import WakeListener
 from telesto.middleware.cluster.watchdog import DatabaseWatchdog
 from telesto.middleware.common import listening
+from telesto.middleware.common.audit import AuditFileError, AuditLog
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError, failure_of
@@ -84,6 +85,7 @@ class MiddlewareServer:
         peers: this middleware among the others.
         registry: what tells the others that it lives.
         tls: its certificate; None without TLS.
+        audit: the audit log.
         budget: what is under way.
         connections: those of the clients.
         room: the reads that wait.
@@ -98,7 +100,7 @@ class MiddlewareServer:
     ) -> None:
         """Starts nothing yet; ``consumer_clock`` tells how long consumers take, in seconds.
 
-        Raises TlsFilesError.
+        Raises TlsFilesError and AuditFileError.
         """
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
@@ -110,6 +112,7 @@ class MiddlewareServer:
         self._deadlines = Deadlines(loop)
         self.connections = Connections(settings.max_connections, self.counters)
         self._events = EventLog("connection", loop.time, self._deadlines)
+        self.audit = AuditLog(settings.audit_log, loop.time, self._deadlines)
         self._quotas = Quotas(settings, loop, self.budget, self.connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self.budget, queue_of)
         self._expected_sizes = ExpectedSizes(loop.time, settings.heavy_queue_s, settings.heavy_queues)
@@ -196,7 +199,13 @@ class MiddlewareServer:
             self.consumers, self._leases, self._leaving, self.peers, self._quotas.may_join
         )
         self._effects = BatchEffects(
-            self.room, self._announcer, self.consumers, self._monitor, self.budget, self._expected_sizes
+            self.room,
+            self._announcer,
+            self.consumers,
+            self._monitor,
+            self.budget,
+            self._expected_sizes,
+            self.audit,
         )
         self._workers = WorkerPool(
             settings=self._settings,
@@ -381,6 +390,10 @@ class MiddlewareServer:
             "How many more bytes may be stored; NaN if unknown.",
             lambda: math.nan if self.disk.free is None else self.disk.free,
         )
+        gauges["audit_lines_lost"] = (
+            "Lines of the audit log that could not be written.",
+            lambda: self.audit.failures,
+        )
         gauges["quarantined_clients"] = ("Clients in quarantine.", lambda: len(self._dispatcher.quarantine))
         gauges["lost_calls"] = ("Calls whose connection was lost.", lambda: self.database.lost_count)
         gauges["loop_lag_seconds"] = ("The last lag of the event loop.", lambda: self.counters.loop_lag_s)
@@ -479,6 +492,7 @@ class MiddlewareServer:
         self._lag.stop()
         self._quotas.close()
         self._deadlines.close()
+        self.audit.close()
 
     async def _end_background(self) -> None:
         """Waits for background work to end, unless the database does not answer."""
@@ -533,7 +547,7 @@ def run(settings: ServerSettings) -> None:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings))
-    except (psycopg.Error, SchemaError, TlsFilesError) as error:
+    except (psycopg.Error, SchemaError, TlsFilesError, AuditFileError) as error:
         _log.error("cannot_start", reason=str(error))
         raise SystemExit(1) from None
 

@@ -26,6 +26,7 @@ from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db import schema
 from telesto.db.install.url import without_password
 from telesto.middleware.common import listening
+from telesto.middleware.common.audit import AuditFile, AuditFileError
 from telesto.middleware.common.logs import configure, logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.tls import ServerTls, TlsFilesError
@@ -53,7 +54,7 @@ def run_service(plan: ServePlan) -> int:
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
     stop = Stop(tls=plan.settings.tls_certificate is not None)
-    _check_tls(plan.settings)
+    _check_files(plan.settings)
     with _address_errors(plan.settings):
         # Before the database starts: a port in use should be reported at once.
         settings = plan.settings
@@ -72,8 +73,13 @@ def run_service(plan: ServePlan) -> int:
                 stop.served()
 
 
-def _check_tls(settings: ServerSettings) -> None:
+def _check_files(settings: ServerSettings) -> None:
     """Raises CommandError for files that cannot be used, before anything starts."""
+    if settings.audit_log is not None:
+        try:
+            AuditFile(settings.audit_log).close()
+        except AuditFileError as error:
+            raise usage_error(f"TELESTO_AUDIT_LOG: {error}") from error
     if settings.tls_certificate is None:
         return
     try:

@@ -29,13 +29,14 @@ class EventLog:
 
     def info(self, event: str, key: Hashable, **fields: Any) -> None:
         """Logs an event."""
-        self._note(self._log.info, event, key, fields)
+        self.note(self._log.info, event, key, fields)
 
     def warning(self, event: str, key: Hashable, **fields: Any) -> None:
         """Logs an event that needs attention."""
-        self._note(self._log.warning, event, key, fields)
+        self.note(self._log.warning, event, key, fields)
 
-    def _note(self, write: Callable[..., Any], event: str, key: Hashable, fields: dict[str, Any]) -> None:
+    def note(self, write: Callable[..., Any], event: str, key: Hashable, fields: dict[str, Any]) -> None:
+        """Logs an event by ``write``."""
         which: Hashable = (event, key)
         if which not in self._left_out and len(self._left_out) >= _KEYS_MAX:
             which = (event, None)

@@ -53,6 +53,11 @@ def identify(middleware_id: int) -> None:
     _middleware_id = middleware_id
 
 
+def middleware_id() -> int:
+    """Returns the id of this process's middleware; 0 before it is registered."""
+    return _middleware_id
+
+
 def _add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Adds the process id and the middleware's id, because processes may share a stream."""
     event["pid"] = os.getpid()

@@ -373,6 +373,11 @@ class ServerSettings(BaseSettings):
         "info", pattern="^(debug|info|warning|error)$", description="The least level that is logged."
     )
     log_json: bool = Field(False, description="Write log lines as JSON.")
+    audit_log: Path | None = Field(
+        None,
+        description="File of JSON lines about who did what: clients that register or are taken over, queues "
+        "and topics that are created, changed, purged or deleted, and what was refused. Unset: none.",
+    )
 
     @field_validator("advertised_address")
     @classmethod

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, cast
 
 from telesto.db import calls
+from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.failures import (
     DISK_FULL_SQLSTATE,
     STALE_SQLSTATE,
@@ -37,6 +38,7 @@ from telesto.middleware.database.connection import DatabaseConnection, Rows
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
+from telesto.middleware.procedures.audited import audit_done, audit_refused
 from telesto.middleware.procedures.clients import taken_over
 from telesto.middleware.procedures.put import PutGroup, elements_of
 from telesto.middleware.procedures.reads import answer_read
@@ -453,6 +455,7 @@ class BatchEffects:
         monitor: BehaviourMonitor,
         budget: Budget,
         expected_sizes: ExpectedSizes,
+        audit: AuditLog,
     ) -> None:
         self._room = room
         self._announcer = announcer
@@ -460,6 +463,7 @@ class BatchEffects:
         self._monitor = monitor
         self._budget = budget
         self._expected_sizes = expected_sizes
+        self._audit = audit
 
     @property
     def clock(self) -> int:
@@ -523,7 +527,8 @@ class BatchEffects:
             pipeline.finish()
 
     def after_reply(self, request: Request, reply: Reply) -> None:
-        """Handles the consequences of the answer to a single request."""
+        """Handles the consequences of the answer to a single request, before the client gets it."""
+        audit_done(self._audit, request, reply)
         if reply.arrivals:
             self._announcer.arrived(reply.arrivals)
         if reply.touched is not None:
@@ -562,6 +567,7 @@ class BatchEffects:
 
     def failed(self, request: Request, failure: Failure) -> None:
         """A request failed outside of a batch."""
+        audit_refused(self._audit, request, failure)
         if not failure.recorded:
             self.unrecorded(request)
         note_failed(request, failure)

@@ -164,7 +164,7 @@ class SingleWorker:
     def _reply(self, request: Request, reply: Reply) -> None:
         if reply.identity is not None:
             request.pipeline.on_identity(reply.identity)
-        request.pipeline.send(reply.packet.encode(request.packet_id))
         self._effects.after_reply(request, reply)
+        request.pipeline.send(reply.packet.encode(request.packet_id))
         if reply.last:
             request.pipeline.finish()

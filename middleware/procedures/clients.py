@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -103,7 +104,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         more=page.more,
         too_large=page.too_large or None,
     )
-    return Reply(answer, identity=client)
+    return Reply(answer, identity=client, audited={"taken_from": json.loads(row["former"] or "{}")})
 
 
 async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:

@@ -230,6 +230,7 @@ class Pipeline:
     A pipeline is in at most one fair queue and has at most one run of requests in flight.
 
     Attributes:
+        peer: its address and port, for people.
         address: that of the peer, as quotas count it.
         library: the name and version of the peer's library, for people.
         send: passes a frame to the connection.
@@ -280,6 +281,7 @@ class Pipeline:
         "library",
         "on_identity",
         "parked",
+        "peer",
         "refused",
         "refusing",
         "requests",
@@ -302,7 +304,7 @@ class Pipeline:
         self.send = send
         self.finish = finish
         self.on_identity = on_identity
-        self.address = "local"
+        self.peer = self.address = "local"
         self.library = ""
         self.requests: deque[Request] = deque()
         self.size = 0

@@ -46,6 +46,7 @@ class Reply:
         changed_topic: the topic of which the client's subscription began or ended, 0 for none.
         identity: who the connection is from now on, None when that does not change.
         last: the connection is over after this answer.
+        audited: what the audit log tells besides the request and its answer.
     """
 
     packet: Packet
@@ -58,6 +59,7 @@ class Reply:
     changed_topic: int = 0
     identity: Client | None = None
     last: bool = False
+    audited: dict[str, object] = field(default_factory=dict)
 
 
 class Handler(Protocol):

@@ -69,7 +69,6 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._made_at = self._pipeline.heard_at = services.loop.time()
         self._watch_entry = 0
-        self._peer = ""
         self._linger: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -81,8 +80,7 @@ class Connection(asyncio.Protocol):
         """Enters the connection, or refuses it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self._peer = shown(peer)
-        self._pipeline.address = address_of(peer)
+        self._pipeline.peer, self._pipeline.address = shown(peer), address_of(peer)
         loop, settings = self._services.loop, self._services.settings
         self._flow = FlowControl(
             self._transport,
@@ -301,7 +299,7 @@ class Connection(asyncio.Protocol):
         self._services.events.info(
             "connection_refused",
             (self._pipeline.address, failure.code),
-            peer=self._peer,
+            peer=self._pipeline.peer,
             client_id=self._pipeline.client.client_id,
             code=failure.code.name,
             details=failure.details,
@@ -315,7 +313,7 @@ class Connection(asyncio.Protocol):
         self._services.events.info(
             "connection_aborted",
             (self._pipeline.address, reason),
-            peer=self._peer,
+            peer=self._pipeline.peer,
             client_id=self._pipeline.client.client_id,
             reason=reason,
         )

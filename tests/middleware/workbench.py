@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
@@ -181,7 +182,13 @@ class Workbench:
         consumers, changes = without_database(self.room, announcer, self.settings)
         monitor = BehaviourMonitor(consumers, changes, self.counters, Deadlines(loop), loop.time)
         self.effects = BatchEffects(
-            self.room, announcer, consumers, monitor, self.budget, self.expected_sizes
+            self.room,
+            announcer,
+            consumers,
+            monitor,
+            self.budget,
+            self.expected_sizes,
+            AuditLog(None, loop.time, Deadlines(loop)),
         )
         self.tracer = Tracer(loop, self.settings.phase_every)
         self.pace = CallPacing(

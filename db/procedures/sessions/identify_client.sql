@@ -26,7 +26,8 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     OUT mode smallint,                  -- 1 FULL, 2 READ_ONLY
     OUT temporary boolean,              -- it is deleted when its connection is not seen any more
     OUT session bigint,                 -- its new session
-    OUT incarnation text                -- identifies this database
+    OUT incarnation text,               -- identifies this database
+    OUT former jsonb                    -- who had the session before, for people
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
@@ -53,7 +54,8 @@ BEGIN
         error := :CLIENT_MODE_PERMISSION_VIOLATION;
         RETURN;
     END IF;
-    SELECT opened.error, opened.session INTO identify_client.error, identify_client.session
+    SELECT opened.error, opened.session, opened.former
+    INTO identify_client.error, identify_client.session, identify_client.former
     FROM telesto.open_session(found_id, token, resume, attempt, process, library, address) AS opened;
     IF identify_client.error IS NOT NULL THEN
         RETURN;

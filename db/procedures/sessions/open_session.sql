@@ -3,7 +3,7 @@
 --             works for the old one, and restarts the retention clock of what was handed over and is
 --             unconfirmed.
 -- Locks:      client (exclusive, try)
--- Tables:     clients (update), deliveries (update)
+-- Tables:     clients (read, update), deliveries (update)
 CREATE OR REPLACE FUNCTION telesto.open_session(
     client_id bigint,    -- the client
     token bytea,         -- stands for the process that opens the session; NULL for none
@@ -15,7 +15,8 @@ CREATE OR REPLACE FUNCTION telesto.open_session(
     address text,        -- the address of its connection; NULL when not known
     OUT error smallint,  -- NULL, BUSY (a transaction of the client is still running), CLIENT_NOT_EXISTING or
                          -- SESSION_FENCED (not resumed, or an attempt that a later one has overtaken)
-    OUT session bigint   -- the new session
+    OUT session bigint,  -- the new session
+    OUT former jsonb     -- who had the session before, for people: process, library, address and since
 )
 LANGUAGE plpgsql
 AS $$
@@ -25,6 +26,11 @@ BEGIN
         error := :BUSY;
         RETURN;
     END IF;
+    SELECT jsonb_strip_nulls(jsonb_build_object('process', client.process, 'library', client.library,
+                                                'address', client.address, 'since', client.session_at))
+    INTO former
+    FROM telesto.clients AS client
+    WHERE client.client_id = open_session.client_id;
     UPDATE telesto.clients AS client
     SET session = client.session + 1, token = open_session.token, attempt = open_session.attempt,
         process = open_session.process, library = open_session.library, address = open_session.address,

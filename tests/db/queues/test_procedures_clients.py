@@ -29,7 +29,9 @@ def test_a_new_client_starts_with_session_one_and_the_incarnation_of_the_databas
     row = calls.row("register_client", "alice", READ_ONLY, b"t" * 16)
     assert (row["error"], row["session"]) == (None, 1)
     assert row["incarnation"] == str(calls.scalar("SELECT incarnation FROM telesto.installation"))
-    assert calls.row("identify_client", row["client_id"], "") == {
+    identified = calls.row("identify_client", row["client_id"], "")
+    assert set(identified.pop("former")) == {"since"}
+    assert identified == {
         "error": None,
         "client_id": row["client_id"],
         "client_name": "alice",
