@@ -256,9 +256,19 @@ def fetch_batch(
     )
 
 
+def find_users(*, names: Sequence[str | None] | None, user_ids: Sequence[int | None] | None) -> Statement:
+    """Finds users by name or id, with what they log in by and what they may do."""
+    return _TEXTS["find_users"], names, user_ids
+
+
 def get_incarnation() -> Statement:
     """The identity of this database: sessions and numbers mean something within one only."""
     return (_TEXTS["get_incarnation"],)
+
+
+def get_login_state() -> Statement:
+    """Whether there are users, and the secret that middlewares share."""
+    return (_TEXTS["get_login_state"],)
 
 
 def get_message_history(
@@ -963,7 +973,9 @@ _TEXTS = {
         delete_queue_numbered,
         delete_topic_numbered,
         fetch_batch,
+        find_users,
         get_incarnation,
+        get_login_state,
         get_message_history,
         get_queue_id,
         get_queue_name,
@@ -1023,7 +1035,9 @@ _TEXTS = {
 READING = frozenset(
     {
         _TEXTS["browse_messages"],
+        _TEXTS["find_users"],
         _TEXTS["get_incarnation"],
+        _TEXTS["get_login_state"],
         _TEXTS["get_message_history"],
         _TEXTS["get_queue_id"],
         _TEXTS["get_queue_name"],

@@ -55,6 +55,7 @@ from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
+from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.waiting.room import Announcer, Notifier, WaitingRoom
 from telesto.middleware.wire.connection import Connection, Connections, Flusher, Intake
 from telesto.middleware.wire.descriptors import connections_that_fit
@@ -93,6 +94,7 @@ class MiddlewareServer:
         database: the connections to the database.
         database_clock: what it knows of the database's clock.
         disk: whether the database has room for more.
+        users: who may log in, and what each may do.
     """
 
     def __init__(
@@ -125,6 +127,12 @@ class MiddlewareServer:
         self.database = DatabaseConnections(
             settings, on_connected=self._database_connected, on_moved=self._database_moved
         )
+        self.users = UserRegistry(
+            shared(self.database.make("users"), writes=False),
+            always_required=False,
+            on_changed=self._user_changed,
+            on_required=self._login_required,
+        )
         self._make_cluster()
         self._make_consumers(consumer_clock)
         self._make_workers()
@@ -156,7 +164,13 @@ class MiddlewareServer:
         self._interests = Interests(waiting_call, self.room, peers, settings)
         self._wake_sweep = WakeSweep(waiting_call, self.room, self._interests, settings)
         self._wake_listener = WakeListener(
-            database.connect_listener, self.room, peers, self.counters, self._wake_sweep, settings
+            database.connect_listener,
+            self.room,
+            peers,
+            self.counters,
+            self._wake_sweep,
+            self.users,
+            settings,
         )
         jobs_call = shared(database.make("jobs"))
         self.database_clock = DatabaseClock(jobs_call, self.counters)
@@ -273,6 +287,7 @@ class MiddlewareServer:
     async def _begin(self, database: DatabaseStart) -> None:
         settings = self._settings
         address = listening.advertised(settings, self._address)
+        await database.patiently(self.users.read_again)
         await database.patiently(lambda: self.registry.register(address))
         self._workers.start()
         for work in self._background():
@@ -326,6 +341,7 @@ class MiddlewareServer:
             self._wake_sweep.work,
             self._notifier.work,
             self._wake_listener.work,
+            self.users.work,
             self.registry.work,
             self._watch.work,
             self.database_clock.work,
@@ -432,6 +448,21 @@ class MiddlewareServer:
         self.consumers.end_all(
             failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the middleware was declared dead; join again")
         )
+
+    # --- what happens to users -----------------------------------------------------------------
+
+    def _user_changed(self, user: User) -> None:
+        """Ends the connections of a user that may not log in any more."""
+        if not user.enabled:
+            for connection in self.connections.snapshot():
+                if connection.pipeline.user is user:
+                    connection.finish()
+
+    def _login_required(self) -> None:
+        """Ends the connections that are not logged in: there are users now."""
+        for connection in self.connections.snapshot():
+            if connection.pipeline.user is None:
+                connection.finish()
 
     # --- stop --------------------------------------------------------------------------------
 

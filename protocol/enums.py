@@ -219,7 +219,7 @@ class ErrorCode(IntEnum):
     #: The client could not prove who it is.
     AUTHENTICATION_FAILED = 31
 
-    #: This client may not do this.
+    #: The user that the connection has logged in as may not do this; nothing was done.
     PERMISSION_DENIED = 32
 
     #: The middleware is about to stop; go to another one.

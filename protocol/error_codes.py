@@ -254,7 +254,7 @@ class AuthenticationFailedError(FatalError):
 
 
 class PermissionDeniedError(RejectedError):
-    """This client may not do this."""
+    """The user that the connection has logged in as may not do this; nothing was done."""
 
     code = ErrorCode.PERMISSION_DENIED
 
@@ -630,7 +630,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL032",
         exception=PermissionDeniedError,
-        doc=("This client may not do this."),
+        doc=("The user that the connection has logged in as may not do this; nothing was done."),
     ),
     33: ErrorInfo(
         code=ErrorCode.SHUTTING_DOWN,

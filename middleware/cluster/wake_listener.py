@@ -1,4 +1,4 @@
-"""Listens for the notifications of other middlewares about new messages."""
+"""Listens for notifications: of other middlewares about new messages, and of the database about users."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.dsn import CONNECT_ERRORS, Connection
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import Arrivals
+from telesto.middleware.security import users
+from telesto.middleware.security.users import UserRegistry
 from telesto.middleware.waiting.room import WaitingRoom
 
 CHANNEL = "telesto_wake"
@@ -26,8 +28,9 @@ _log = logger("wake_listener")
 class WakeListener:
     """Keeps a connection that LISTENs, and opens it again after it was lost.
 
-    Notifications that come meanwhile are lost, and the sweep finds their messages. A server that hangs or no
-    longer takes writes sends none, so the connection is checked regularly and replaced.
+    Notifications that come meanwhile are lost: the sweep finds their messages, and users are read again. A
+    server that hangs or no longer takes writes sends none, so the connection is checked regularly and
+    replaced.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class WakeListener:
         peers: Peers,
         counters: Counters,
         sweep: WakeSweep,
+        users: UserRegistry,
         settings: ServerSettings,
     ) -> None:
         self._connect = connect
@@ -44,6 +48,7 @@ class WakeListener:
         self._peers = peers
         self._counters = counters
         self._sweep = sweep
+        self._users = users
         self._silent_s = settings.heartbeat_timeout_s
         self._connection: Connection | None = None
         self.work = Periodic("listen", self._keep, period_s=settings.wake_sweep_s)
@@ -83,6 +88,7 @@ class WakeListener:
             try:
                 async with asyncio.timeout(self._silent_s):
                     await connection.add_listener(CHANNEL, self._on_notification)
+                    await connection.add_listener(users.CHANNEL, self._on_user_changed)
             except BaseException:
                 connection.terminate()
                 raise
@@ -90,6 +96,7 @@ class WakeListener:
             raise UnavailableError(str(error)) from error
         self._connection = connection
         self._sweep.work.poke()
+        self._users.work.poke()
 
     def _on_terminated(self, _connection: object) -> None:
         if self._connection is not None:
@@ -109,6 +116,9 @@ class WakeListener:
         self._room.arrived(arrivals)
         if changed:
             self._sweep.work.poke()
+
+    def _on_user_changed(self, *_notification: object) -> None:
+        self._users.work.poke()
 
 
 def parse_items(items: str) -> tuple[Arrivals, bool]:

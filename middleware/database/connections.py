@@ -116,12 +116,13 @@ class DatabaseConnections:
         self._on_moved()
 
 
-def shared(connection: DatabaseConnection) -> Call:
-    """Lets several background tasks use a connection, one call at a time."""
+def shared(connection: DatabaseConnection, *, writes: bool = True) -> Call:
+    """Lets several tasks use a connection, one call at a time. Without ``writes`` its calls only read."""
     lock = asyncio.Lock()
+    execute = connection.call if writes else connection.read
 
     async def call(sql: str, *arguments: Any) -> list[Row]:
         async with lock:
-            return await connection.call(sql, *arguments)
+            return await execute(sql, *arguments)
 
     return call

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypedDict
 
 from telesto.db.calls import Statement
 from telesto.middleware.common.failures import Failure
+from telesto.middleware.security.users import User
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import ClientMode, Error, LeaseRef, PutMessage, PutMessages, PutToTopic
 
@@ -241,6 +242,7 @@ class Pipeline:
         requests: those that wait, first come first served.
         size: the bytes of the requests that wait.
         client: the client of the connection.
+        user: the user that it has logged in as; None when nobody has to log in.
         frame_bytes: the longest frame that the client accepts.
         in_flight: a run of its requests is being executed.
         standing: it is in a fair queue.
@@ -292,6 +294,7 @@ class Pipeline:
         "size",
         "standing",
         "unconfirmed",
+        "user",
         "waiting",
     )
 
@@ -309,6 +312,7 @@ class Pipeline:
         self.requests: deque[Request] = deque()
         self.size = 0
         self.client = UNIDENTIFIED
+        self.user: User | None = None
         self.frame_bytes = 0
         self.heard_at = 0.0
         self.silent = False

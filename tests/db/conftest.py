@@ -2,7 +2,8 @@
 
 `install` tests how a database is made and what runs it. `queues`, `consumers` and `topics` test the
 procedures of these subjects, as middlewares and SQL users call them, `maintenance` what becomes of messages
-with time, and `plans` how the planner executes calls. What more than one folder uses stands here.
+with time, `users` tests users, and `plans` how the planner executes calls. What more than one folder uses
+stands here.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """Middlewares in the test's own loop, and clients on raw sockets.
 
-`wire`, `scheduling`, `consumers` and `database` test the subpackages of these names. `server` tests whole
-middlewares: processes, start and stop, jobs, waiting reads and topics, with one and with several. What more
-than one folder uses stands here.
+`wire`, `scheduling`, `consumers`, `database` and `security` test the subpackages of these names. `server`
+tests whole middlewares: processes, start and stop, jobs, waiting reads and topics, with one and with several.
+What more than one folder uses stands here.
 """
 
 import asyncio

@@ -1,0 +1,36 @@
+-- Procedure:  find_users
+-- Purpose:    Finds users by name or id, with what they log in by and what they may do.
+-- Tables:     users (read)
+CREATE OR REPLACE FUNCTION telesto.find_users(
+    names text[],           -- the names; {} for none
+    user_ids bigint[]       -- the ids; {} for none
+)
+RETURNS TABLE (
+    user_id bigint,         -- the user; one that does not exist has no row
+    name text,              -- its name
+    verifier text,          -- what its password is checked by; NULL without a password
+    enabled boolean,        -- it may log in
+    administrator boolean,  -- it may do everything
+    monitor boolean,        -- it sees everything
+    configure text[],       -- patterns of the queues and topics that it may create, change and delete
+    put text[],             -- of those into which it may put
+    get text[],             -- of those from which it may read
+    admin text[],           -- of those of which it may purge, redrive and cancel messages
+    clients text[]          -- of the names that its clients may have
+)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
+           u.clients
+    FROM telesto.users AS u
+    WHERE u.name = ANY (find_users.names)
+    UNION
+    SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
+           u.clients
+    FROM telesto.users AS u
+    WHERE u.user_id = ANY (find_users.user_ids);
+END
+$$;
