@@ -15,7 +15,7 @@ OUT ?= telesto-bench/quick-$(shell date -u +%Y%m%d-%H%M%S)
 MYPY := .venv/bin/mypy --strict --explicit-package-bases --namespace-packages
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check docs format generate verify unit faults fuzz bench lock clean
+.PHONY: help run demo test check docs format generate verify unit faults fuzz bench audit lock clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ fuzz: .venv/dev.stamp ## Send a service of its own what nobody would send, from 
 bench: .venv/dev.stamp ## Measure every kind of work and other message queues beside, once and short (OUT=... ARGS="--set NAME=VALUE")
 	$(TELESTO) bench run quick --out $(OUT) $(ARGS)
 	$(TELESTO) bench peers --seconds 1 --repetitions 1
+
+audit: .venv/dev.stamp ## Look for known vulnerabilities in requirements.lock, and warn
+	$(PY) -m pip install --quiet uv
+	-.venv/bin/uvx --quiet pip-audit --requirement requirements.lock --no-deps --disable-pip --progress-spinner off
 
 lock: .venv/dev.stamp ## Write requirements.lock anew from pyproject.toml
 	$(PY) -m pip install --quiet uv
