@@ -795,9 +795,26 @@ def sweep(
     latest: int | None,
     topic_idle_s: float | None,
     unseen_s: float | None,
+    audit_days: float | None,
 ) -> Statement:
     """A bounded turn of a job that one middleware does for all."""
-    return _TEXTS["sweep"], middleware_id, job, max_rows, hold_s, retention_s, latest, topic_idle_s, unseen_s
+    return (
+        _TEXTS["sweep"],
+        middleware_id,
+        job,
+        max_rows,
+        hold_s,
+        retention_s,
+        latest,
+        topic_idle_s,
+        unseen_s,
+        audit_days,
+    )
+
+
+def take_audit(*, max_rows: int | None) -> Statement:
+    """Takes what was changed in SQL and is in no file yet, for a middleware that has one."""
+    return _TEXTS["take_audit"], max_rows
 
 
 def take_batch(
@@ -944,6 +961,11 @@ def withdraw_interest(*, middleware_id: int | None, queue_ids: Sequence[int | No
     return _TEXTS["withdraw_interest"], middleware_id, queue_ids
 
 
+def write_audit(*, lines: Sequence[str | None] | None) -> Statement:
+    """Keeps lines of a middleware's audit log in the table."""
+    return _TEXTS["write_audit"], lines
+
+
 def call_of(procedure: Callable[..., Statement], behind: Callable[..., Statement] | None = None) -> str:
     """The call of a procedure as a part of a statement.
 
@@ -1019,6 +1041,7 @@ _TEXTS = {
         settle_letters_numbered,
         subscribe_numbered,
         sweep,
+        take_audit,
         take_batch,
         take_lost_leases,
         take_selected_batch,
@@ -1028,6 +1051,7 @@ _TEXTS = {
         unsubscribe_numbered,
         update_queue_numbered,
         withdraw_interest,
+        write_audit,
     )
 }
 

@@ -17,6 +17,7 @@ from operator import attrgetter
 import psycopg
 
 from telesto.db.schema import SchemaError
+from telesto.middleware.cluster.audit_table import AuditTable
 from telesto.middleware.cluster.interests import Interests, WakeSweep
 from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.cluster.registry import Registry
@@ -114,7 +115,7 @@ class MiddlewareServer:
         self._deadlines = Deadlines(loop)
         self.connections = Connections(settings.max_connections, self.counters)
         self._events = EventLog("connection", loop.time, self._deadlines)
-        self.audit = AuditLog(settings.audit_log, loop.time, self._deadlines)
+        self.audit = AuditLog(settings.audit_log, loop.time, self._deadlines, in_table=settings.audit_table)
         self._quotas = Quotas(settings, loop, self.budget, self.connections, self._events)
         self._dispatcher = Dispatcher(settings, loop, self.budget, queue_of)
         self._expected_sizes = ExpectedSizes(loop.time, settings.heavy_queue_s, settings.heavy_queues)
@@ -181,6 +182,7 @@ class MiddlewareServer:
             waiting_call, self._connected_temporary, self._jobs.temporary_clients.poke, settings
         )
         registry_connection = database.make("registry", gated=False)
+        self._audit_table = AuditTable(waiting_call, self.audit)
         self.registry = Registry(
             registry_connection.call,
             peers,
@@ -348,6 +350,7 @@ class MiddlewareServer:
             *self._jobs.work,
             self._temporary_clients.work,
             self.disk.work,
+            self._audit_table.work,
             self._leaving.work,
             self._leases.work,
             self._lost_leases.work,
@@ -513,6 +516,7 @@ class MiddlewareServer:
             async with asyncio.timeout(_LAST_CALLS_S):
                 await self._leaving.send()
                 await self._notifier.send()
+                await self._audit_table.move()
                 await self.registry.unregister()
         await self._wake_listener.close()
         await self.database.close()

@@ -38,6 +38,7 @@ COMMANDS = {
     "middleware": "admin.middleware",
     "dead": "admin.dead",
     "message": "messages.message",
+    "audit": "admin.audit",
     "bench": "lab.bench",
     "report": "lab.report",
     "ping": "admin.ping",

@@ -15,7 +15,7 @@ from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 
 _TEMPORARY_CLIENTS = "temporary_clients"
-_JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions")
+_JOBS = ("deleted_queues", "message_keys", "history", "topics", "subscriptions", "audit")
 #: This job scans all hand-overs, and their dead rows while an old snapshot keeps them. So it runs at most
 #: ``_SCANS`` times in ``retention_s``.
 _UNCONFIRMED = "unconfirmed"
@@ -83,6 +83,7 @@ class MaintenanceJobs:
                     latest=self._clock.latest(),
                     topic_idle_s=settings.topic_idle_s,
                     unseen_s=settings.temporary_client_s,
+                    audit_days=settings.audit_days,
                 )
             )
             row = rows[0]

@@ -1,4 +1,4 @@
-"""The audit log: who did what, as lines of JSON in a file of its own.
+"""The audit log: who did what, as lines of JSON in a file of its own, in a table, or in both.
 
 What was done is complete: its line is written before the client has the answer. What was refused is bounded,
 because clients can cause it at any rate: equal refusals of an address are counted in one line.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging.handlers
 import os
+from collections import deque
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from json import dumps
@@ -25,20 +26,31 @@ class AuditFileError(Exception):
     """The file cannot be written."""
 
 
+#: How many lines may wait for the database.
+_LINES_MAX = 10_000
+
+
 class AuditLog:
-    """Writes the audit log; nothing without a file.
+    """Writes the audit log.
 
     A file that was moved away is made anew, so that logrotate needs no signal. If it cannot be written, the
     service goes on, and the log says so.
 
     Attributes:
-        on: whether there is a file.
+        on: whether it is written at all.
+        in_file: whether there is a file.
+        for_table: the lines that are to be put into the table, oldest first.
         failures: lines that were lost.
     """
 
-    def __init__(self, path: Path | None, clock: Callable[[], float], deadlines: Deadlines) -> None:
+    def __init__(
+        self, path: Path | None, clock: Callable[[], float], deadlines: Deadlines, *, in_table: bool = False
+    ) -> None:
         """Opens the file. Raises AuditFileError."""
-        self.on = path is not None
+        self.in_file = path is not None
+        self.on = self.in_file or in_table
+        self.for_table: deque[str] = deque()
+        self._in_table = in_table
         self.failures = 0
         self._failing = False
         self._refusals = EventLog("audit", clock, deadlines)
@@ -60,19 +72,37 @@ class AuditLog:
     def _refuse(self, event: str, **fields: Any) -> None:
         self._write(event, "refused", fields)
 
+    def from_table(self, event: str, at: datetime, fields: dict[str, Any]) -> None:
+        """Writes into the file what was changed in SQL."""
+        self._append(self._line(event, "done", fields, at))
+
     def _write(self, event: str, outcome: str, fields: dict[str, Any]) -> None:
-        if self._file is None:
+        if not self.on:
             return
+        line = self._line(event, outcome, fields, datetime.now(UTC))
+        self._append(line)
+        if self._in_table:
+            if len(self.for_table) >= _LINES_MAX:
+                self.for_table.popleft()
+                self.failures += 1
+            self.for_table.append(line)
+
+    def _line(self, event: str, outcome: str, fields: dict[str, Any], at: datetime) -> str:
         line = {
-            "time": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "time": at.isoformat(timespec="microseconds"),
             "pid": os.getpid(),
             "middleware": logs.middleware_id(),
             "event": event,
             "outcome": outcome,
             **{name: value for name, value in fields.items() if value is not None},
         }
+        return dumps(line, default=str)
+
+    def _append(self, line: str) -> None:
+        if self._file is None:
+            return
         try:
-            self._file.append(dumps(line, default=str))
+            self._file.append(line)
         except OSError as error:
             self.failures += 1
             if not self._failing:

@@ -378,6 +378,11 @@ class ServerSettings(BaseSettings):
         description="File of JSON lines about who did what: clients that register or are taken over, queues "
         "and topics that are created, changed, purged or deleted, and what was refused. Unset: none.",
     )
+    audit_table: bool = Field(
+        False,
+        description="Keep the audit log in the table telesto.audit, too, which has what is changed in SQL.",
+    )
+    audit_days: float = Field(90.0, gt=0, description="For how many days that table keeps it.")
 
     @field_validator("advertised_address")
     @classmethod

@@ -16,8 +16,9 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
                                                   -- on to dead letter queues), 'due_partitions' (partitions whose time
                                                   -- has come go on), 'partitions' (those without messages are
                                                   -- forgotten), 'temporary_clients' (those whose connection was not
-                                                  -- seen for too long are deleted) or 'history' (its partitions are
-                                                  -- made and dropped)
+                                                  -- seen for too long are deleted), 'audit' (what its table has kept
+                                                  -- long enough is removed) or 'history' (its partitions are made and
+                                                  -- dropped)
     max_rows int DEFAULT 1000,                    -- at most this many messages in this turn
     hold_s double precision DEFAULT 30,           -- how long the job is kept for the caller, in seconds
     retention_s double precision DEFAULT 604800,  -- how long a hand-over may be unconfirmed, in seconds; 7 days by
@@ -29,6 +30,7 @@ CREATE OR REPLACE FUNCTION telesto.sweep(
                                                   -- seconds; a day by default
     unseen_s double precision DEFAULT 300,        -- for how long a temporary client is not seen that is deleted, in
                                                   -- seconds; 5 minutes by default
+    audit_days double precision DEFAULT 90,       -- for how many days the table of the audit log is kept
     OUT elected boolean,                          -- whether the job is the caller's
     OUT done bigint,                              -- messages moved or removed, partitions made or dropped
     OUT more boolean,                             -- whether there is more to do at once
@@ -42,7 +44,7 @@ BEGIN
     PERFORM telesto.require_read_committed();
     IF job IS NULL OR job NOT IN ('unconfirmed', 'deleted_queues', 'message_keys', 'topics', 'subscriptions',
                                   'leases', 'delayed', 'expired', 'expired_keyed', 'due_partitions', 'partitions',
-                                  'dead_letters', 'temporary_clients', 'history') THEN
+                                  'dead_letters', 'temporary_clients', 'audit', 'history') THEN
         RAISE EXCEPTION 'unknown job %', coalesce(job, 'NULL') USING ERRCODE = 'invalid_parameter_value';
     END IF;
     done := 0;
@@ -73,6 +75,8 @@ BEGIN
     ELSIF job = 'temporary_clients' THEN
         SELECT swept.done, swept.more, swept.queue_ids, swept.receiver_ids INTO done, more, queue_ids, receiver_ids
         FROM telesto.sweep_temporary_clients(unseen_s, latest) AS swept;
+    ELSIF job = 'audit' THEN
+        SELECT swept.done, swept.more INTO done, more FROM telesto.sweep_audit(max_rows, audit_days) AS swept;
     ELSIF job = 'expired_keyed' THEN
         SELECT swept.done, swept.more INTO done, more FROM telesto.expire_keyed(max_rows) AS swept;
     ELSIF job = 'expired' THEN

@@ -4,7 +4,7 @@
 --   bigint                  the new queue
 -- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER
 -- Locks:      that of check_dead_letter_queue; the same name waits for this transaction, as any unique value
--- Tables:     queues (insert, update), put_states, take_states (insert)
+-- Tables:     queues (insert, update), put_states, take_states, audit (insert)
 CREATE OR REPLACE FUNCTION telesto.create_queue(
     name text,  -- unique name, 1 to 255 characters
     -- queue settings: begin, generated from protocol/spec/telesto.toml
@@ -52,6 +52,7 @@ BEGIN
         PERFORM telesto.raise_error(:QUEUE_NAME_NOT_UNIQUE, format('there is a queue of the name %L already', name));
     END IF;
     PERFORM telesto.change_queue(created, wanted);
+    PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', created, 'queue_name', name, 'settings', wanted));
     RETURN created;
 END
 $$;

@@ -4,7 +4,7 @@
 -- Returns:
 --   bigint                  the client
 -- Errors:     TL012 INVALID_PARAMETER, invalid_transaction_state (25000) outside READ COMMITTED for a new name
--- Tables:     clients (read, insert)
+-- Tables:     clients (read, insert), audit (insert)
 CREATE OR REPLACE FUNCTION telesto.declare_client(
     name text DEFAULT session_user  -- unique name, 1 to 255 characters; that of the database user unless given
 )
@@ -20,7 +20,10 @@ BEGIN
         SELECT client.client_id INTO found_id FROM telesto.clients AS client WHERE client.name = declare_client.name;
         EXIT WHEN found_id IS NOT NULL;
         found_id := (telesto.register_client(name, 1::smallint, NULL)).client_id;
-        EXIT WHEN found_id IS NOT NULL;
+        IF found_id IS NOT NULL THEN
+            PERFORM telesto.audit_sql('client_registered', jsonb_build_object('client_id', found_id, 'client_name', name));
+            EXIT;
+        END IF;
         -- Another transaction has registered it since; the next statement sees it.
     END LOOP;
     RETURN found_id;

@@ -5,7 +5,7 @@
 --   bigint                  the queue
 -- Errors:     TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER, also for what differs
 -- Locks:      those of create_queue or of update_queue, where it does as these
--- Tables:     queues (read, insert, update), put_states, take_states (insert)
+-- Tables:     queues (read, insert, update), put_states, take_states, audit (insert)
 CREATE OR REPLACE FUNCTION telesto.declare_queue(
     name text,  -- unique name, 1 to 255 characters
     -- queue settings: begin, generated from protocol/spec/telesto.toml
@@ -57,6 +57,8 @@ BEGIN
         found_id := telesto.add_queue(name, NULL);
         IF found_id IS NOT NULL THEN
             PERFORM telesto.change_queue(found_id, wanted);
+            PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', found_id, 'queue_name', name,
+                                                                          'settings', wanted));
             RETURN found_id;
         END IF;
         -- Another transaction has created it since; the next statement sees it.
@@ -72,6 +74,7 @@ BEGIN
         RETURN found_id;
     ELSIF update_settings THEN
         PERFORM telesto.change_queue(found_id, wanted);
+        PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', found_id, 'settings', wanted));
         RETURN found_id;
     END IF;
     PERFORM telesto.raise_error(:INVALID_PARAMETER, format('queue %L has %s; update_settings => true changes it', name, differing));

@@ -3,7 +3,7 @@
 -- Returns:
 --   bigint                  the client
 -- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
--- Tables:     clients (insert, read)
+-- Tables:     clients (insert, read), audit (insert)
 CREATE OR REPLACE FUNCTION telesto.request_id(
     name text,          -- unique name, 1 to 255 characters
     mode int DEFAULT 1  -- 1 FULL, 2 READ_ONLY
@@ -23,6 +23,8 @@ BEGIN
     IF registered.error IS NOT NULL THEN
         PERFORM telesto.raise_error(:CLIENT_NAME_NOT_UNIQUE, format('there is a client of the name %L already', name));
     END IF;
+    PERFORM telesto.audit_sql('client_registered', jsonb_build_object('client_id', registered.client_id,
+                                                                      'client_name', name));
     RETURN registered.client_id;
 END
 $$;

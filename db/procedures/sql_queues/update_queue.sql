@@ -3,7 +3,7 @@
 -- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
 -- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
 --             dead letter queue that of check_dead_letter_queue: another change of any waits
--- Tables:     queues (read, update)
+-- Tables:     queues (read, update), audit (insert)
 CREATE OR REPLACE FUNCTION telesto.update_queue(
     queue_id bigint,  -- the queue
     -- queue settings: begin, generated from protocol/spec/telesto.toml
@@ -48,5 +48,6 @@ BEGIN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'no setting to change is given');
     END IF;
     PERFORM telesto.change_queue(queue_id, wanted);
+    PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', queue_id, 'settings', wanted));
 END
 $$;

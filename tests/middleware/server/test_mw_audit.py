@@ -5,19 +5,22 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from conftest import Connect, StartMiddleware
 from members import join, put_all
-from telesto.middleware.common.audit import AuditFileError
+from telesto.middleware.common.audit import AuditFileError, AuditLog
+from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.procedures.audited import AUDITED
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.packets import REQUESTS
-from wire import Wire
+from wire import Wire, until
 
 #: Requests that only look, that put, read and answer messages, or that open the conversation.
 NOT_AUDITED = {
@@ -163,6 +166,45 @@ async def test_the_service_goes_on_when_the_file_cannot_be_written(
     os.rmdir(path)
     await audited.create_queue()
     assert [line["event"] for line in lines(path)] == ["queue_created"]
+
+
+async def test_file_and_table_have_what_middlewares_and_what_sql_did(
+    start_middleware: StartMiddleware, connect: Connect, path: Path, database_url: str
+) -> None:
+    server = await start_middleware(audit_log=path, audit_table=True)
+    wire = await (await connect(server)).register("auditor")
+    queue_id = await wire.create_queue("orders")
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("SELECT telesto.delete_queue($1)", queue_id)
+        await until(lambda: list(lines(path, "queue_deleted")))
+        await until(lambda: connection.fetchval("SELECT count(*) = 3 FROM telesto.audit WHERE written"))
+        kept = await connection.fetch("SELECT event, details::jsonb FROM telesto.audit ORDER BY at")
+    finally:
+        await connection.close()
+    in_file = sorted(lines(path), key=itemgetter("time"))
+    assert [line["event"] for line in in_file] == ["client_registered", "queue_created", "queue_deleted"]
+    assert (in_file[2]["queue_id"], "role" in in_file[2]) == (queue_id, True)
+    for (event, details), line in zip(kept[:2], in_file, strict=False):
+        assert line["event"] == event
+        assert line.items() >= json.loads(details).items()
+
+
+async def test_what_waits_for_the_table_is_bounded_and_written_at_the_stop(
+    start_middleware: StartMiddleware, connect: Connect, database_url: str
+) -> None:
+    server = await start_middleware(audit_table=True)
+    await (await connect(server)).register("auditor")
+    server.request_stop()
+    await server.wait_closed()
+    connection = await asyncpg.connect(database_url)
+    assert await connection.fetchval("SELECT array_agg(event) FROM telesto.audit") == ["client_registered"]
+    await connection.close()
+    audit = AuditLog(None, lambda: 0.0, Deadlines(asyncio.get_running_loop()), in_table=True)
+    for number in range(10_005):
+        audit.done(str(number))
+    assert (len(audit.for_table), audit.failures) == (10_000, 5)
+    assert json.loads(audit.for_table[0])["event"] == "5"
 
 
 async def test_a_file_that_cannot_be_opened_is_refused_at_the_start(

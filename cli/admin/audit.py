@@ -1,0 +1,88 @@
+"""`telesto audit`: what the database keeps of the audit log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from telesto.cli.admin.db import DataDirectory
+from telesto.cli.common.durations import duration_option
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+from telesto.cli.terminal import output
+
+Since = Annotated[
+    float, duration_option("--since", help="Only what was done within this time. Default: a day.")
+]
+Event = Annotated[
+    str | None, typer.Option("--event", metavar="EVENT", help="Only this event, such as queue_deleted.")
+]
+Most = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many, the newest.")]
+
+_NEWEST = """
+SELECT at, event, outcome, details FROM (
+    SELECT * FROM telesto.audit
+    WHERE at > now() - make_interval(secs => %(since)s) AND (%(event)s::text IS NULL OR event = %(event)s)
+    ORDER BY at DESC, audit_id DESC
+    LIMIT %(most)s) AS newest
+ORDER BY at, audit_id
+"""
+#: What has a column of its own, or says nothing to people.
+_SHOWN = ("peer", "user", "role", "pid", "library", "middleware")
+
+
+def audit(
+    since: Since = 86_400.0,
+    event: Event = None,
+    most: Most = 100,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Show who did what, oldest first: what the database keeps of the audit log.
+
+    What was changed in SQL, users included, is always there; what clients did if the service has audit_table.
+    """
+    import psycopg
+
+    from telesto.cli.admin.database import database_for, explained_errors
+
+    with (
+        database_for(database_url, data_dir) as url,
+        explained_errors(url),
+        psycopg.connect(url) as connection,
+    ):
+        rows = connection.execute(_NEWEST, {"since": since, "event": event, "most": most}).fetchall()
+    output.print_list(
+        list(_lines(rows)),
+        (
+            output.Column("time (UTC)", lambda line: str(line["time"])[:19]),
+            output.Column("event", lambda line: line["event"]),
+            output.Column("outcome", lambda line: line["outcome"]),
+            output.Column("by", lambda line: line.get("user") or line.get("role") or "", cut=True),
+            output.Column("from", lambda line: line.get("peer", ""), cut=True),
+            output.Column("what", _details, cut=True),
+        ),
+        as_json=as_json,
+        as_dict=lambda line: line,
+        empty="Nothing is kept of that time.",
+    )
+
+
+def _lines(rows: list[tuple[datetime, str, str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    for at, event, outcome, details in rows:
+        moment = at.astimezone(UTC).isoformat(timespec="microseconds")
+        yield {"time": moment, "event": event, "outcome": outcome} | details
+
+
+def _details(line: dict[str, Any]) -> str:
+    skipped = {"time", "event", "outcome", *_SHOWN}
+    shown = ((name, value) for name, value in line.items() if name not in skipped)
+    return " ".join(f"{name}={_value(value)}" for name, value in shown)
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
