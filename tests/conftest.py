@@ -22,6 +22,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import servers
+from secret_search import leaking_files, pytest_runtest_logreport
+
+__all__ = ["pytest_runtest_logreport"]
 
 # A test must not fail because the machine is busy with others.
 settings.register_profile("telesto", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -92,6 +95,13 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for server in sorted(config.stash[COVERED]):
         terminalreporter.write_line(f"These tests ran on {server}.")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_secret_in_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the tests of a process, their services and commands have left in files has no password."""
+    yield
+    assert not list(leaking_files(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(autouse=True)

@@ -24,10 +24,10 @@ def test_later_sources_win(config: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_password_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TELESTO_DATABASE_URL", "postgresql://telesto:secret@localhost/telesto")
+    monkeypatch.setenv("TELESTO_DATABASE_URL", "postgresql://telesto:hunter2@localhost/telesto")
     settings = ServerSettings.load()
-    assert "secret" not in repr(settings)
-    assert "secret" in settings.database_url.get_secret_value()
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" in settings.database_url.get_secret_value()
 
 
 def test_a_slip_of_the_pen_is_noticed(tmp_path: Path) -> None:

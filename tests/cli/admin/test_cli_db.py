@@ -109,12 +109,12 @@ def test_works_on_a_data_directory_at_rest_and_in_use(bare_telesto: CommandLine,
 
 
 def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
-    said = bare_telesto.error(3, "db", "current", "--database-url", "postgresql://me:secret@127.0.0.1:1/x")
+    said = bare_telesto.error(3, "db", "current", "--database-url", "postgresql://me:hunter2@127.0.0.1:1/x")
     assert "postgresql://me@127.0.0.1:1/x" in said
-    assert "secret" not in said
+    assert "hunter2" not in said
 
 
 def test_url_that_is_none(bare_telesto: CommandLine) -> None:
-    for url in ("localhost", "mysql://me:secret@localhost/x", "postgresql://localhost/x?no_such=1"):
+    for url in ("localhost", "mysql://me:hunter2@localhost/x", "postgresql://localhost/x?no_such=1"):
         said = bare_telesto.error(2, "db", "upgrade", "--database-url", url)
-        assert "secret" not in said
+        assert "hunter2" not in said

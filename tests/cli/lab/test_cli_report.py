@@ -96,8 +96,8 @@ def stranger_url(database_url: str) -> Iterator[str]:
     name = f"stranger_{uuid.uuid4().hex}"
     parts = urlsplit(database_url)
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'stranger'".encode())
-        yield parts._replace(netloc=f"{name}:stranger@{parts.hostname}:{parts.port}").geturl()
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'hunter2-too'".encode())
+        yield parts._replace(netloc=f"{name}:hunter2-too@{parts.hostname}:{parts.port}").geturl()
         connection.execute(f"DROP ROLE {name}".encode())
 
 
@@ -105,7 +105,7 @@ def stranger_url(database_url: str) -> Iterator[str]:
 def test_a_wrong_password_is_told_before_spark_starts(
     started: CommandLine, stranger_url: str, command: str
 ) -> None:
-    wrong = stranger_url.replace(":stranger@", ":secret@")
+    wrong = stranger_url.replace(":hunter2-too@", ":hunter2-no@")
     try:
         psycopg.connect(wrong).close()
         pytest.skip("the server asks for no password")
@@ -113,7 +113,7 @@ def test_a_wrong_password_is_told_before_spark_starts(
         pass
     said = started.error(3, "report", command, "--database-url", wrong, "--out", "report")
     assert "password authentication failed" in said
-    assert "secret" not in said
+    assert "hunter2" not in said
     assert not (started.home / "report").exists()
 
 

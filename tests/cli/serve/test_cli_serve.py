@@ -157,14 +157,14 @@ def test_host_that_is_not_ours(bare_telesto: CommandLine, database_url: str) -> 
 
 def test_database_that_cannot_be_reached(bare_telesto: CommandLine) -> None:
     bare_telesto.environment["TELESTO_DATABASE_START_S"] = "0.5"
-    url = "postgresql://someone:secret@127.0.0.1:1/nothing"
+    url = "postgresql://someone:hunter2@127.0.0.1:1/nothing"
     result = bare_telesto.run("serve", "--database-url", url, "--port", "0")
     assert result.returncode == 3
     lines = result.stderr.decode().splitlines()
     assert len(lines) == 2
     assert lines[0].endswith("; telesto keeps trying for 0.5 s")
     assert all("Connection refused" in line for line in lines)
-    assert "secret" not in result.stderr.decode()
+    assert "hunter2" not in result.stderr.decode()
 
 
 def test_schema_that_is_missing_names_the_command(bare_telesto: CommandLine, empty_database_url: str) -> None:
@@ -179,8 +179,8 @@ def test_schema_that_is_missing_names_the_command(bare_telesto: CommandLine, emp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--database-url", "mysql://root:secret@localhost/x"], "postgresql://"),
-        (["--database-url", "postgresql://me:secret@localhost/x?hostaddr=::1"], "parameter hostaddr"),
+        (["--database-url", "mysql://root:hunter2@localhost/x"], "postgresql://"),
+        (["--database-url", "postgresql://me:hunter2@localhost/x?hostaddr=::1"], "parameter hostaddr"),
         (["--config", "missing.toml"], "missing.toml"),
         (["--config", "broken.toml"], "not TOML"),
         (["--config", "misspelt.toml"], "prot"),
@@ -194,13 +194,13 @@ def test_wrong_settings(bare_telesto: CommandLine, arguments: list[str], said: s
     (bare_telesto.home / "wrong.toml").write_text("max_frame = 1")
     message = bare_telesto.error(2, "serve", *arguments)
     assert said in message
-    assert "secret" not in message
+    assert "hunter2" not in message
 
 
 def test_shown_settings_are_a_file_of_settings(bare_telesto: CommandLine) -> None:
-    url = "postgresql://someone:secret@127.0.0.1/x"
+    url = "postgresql://someone:hunter2@127.0.0.1/x"
     shown = bare_telesto.output("serve", "--port", "7100", "--database-url", url, "--show-config")
-    assert b"secret" not in shown
+    assert b"hunter2" not in shown
     assert b"port = 7100\n" in shown
     (bare_telesto.home / "again.toml").write_bytes(shown)
     assert bare_telesto.output("serve", "--config", "again.toml", "--show-config") == shown

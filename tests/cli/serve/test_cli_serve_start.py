@@ -32,9 +32,9 @@ def _with_login(url: str, login: str) -> str:
 
 @pytest.fixture
 def user(postgres_url: str) -> Iterator[str]:
-    """A login with no rights, of which the password is `secret`."""
+    """A login with no rights, of which the password is `hunter2`."""
     name = f"telesto_test_{uuid.uuid4().hex}"
-    _execute(postgres_url, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    _execute(postgres_url, f"CREATE ROLE {name} LOGIN PASSWORD 'hunter2'")
     yield name
     _execute(postgres_url, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
@@ -44,7 +44,7 @@ def _refusal(telesto: CommandLine, url: str, code: int, *options: str) -> str:
     telesto.environment["TELESTO_DATABASE_START_S"] = LONG_S
     said = telesto.error(code, "serve", "--database-url", url, "--port", "0", *options)
     assert "keeps trying" not in said
-    assert "secret" not in said
+    assert "hunter2" not in said
     return said
 
 
@@ -62,7 +62,7 @@ def _given_up(telesto: CommandLine, url: str, *options: str) -> str:
 def test_a_wrong_password_is_told_at_once(
     bare_telesto: CommandLine, database_url: str, user: str, processes: str
 ) -> None:
-    url = _with_login(database_url, f"{user}:not-the-secret")
+    url = _with_login(database_url, f"{user}:not-hunter2")
     said = _refusal(bare_telesto, url, 3, "--processes", processes)
     assert f'password authentication failed for user "{user}" (28P01)' in said
 
@@ -81,7 +81,7 @@ def test_a_user_who_may_not_connect_is_told_at_once(
 ) -> None:
     name = parameters_of(database_url)["dbname"]
     _execute(database_url, f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC")
-    said = _refusal(bare_telesto, _with_login(database_url, f"{user}:secret"), 3)
+    said = _refusal(bare_telesto, _with_login(database_url, f"{user}:hunter2"), 3)
     assert "permission denied for database" in said
 
 
@@ -97,13 +97,13 @@ def test_a_user_without_a_middlewares_rights_is_told_what_to_grant(
 ) -> None:
     if role:
         _execute(database_url, f"GRANT {role} TO {user}")
-    said = _refusal(bare_telesto, _with_login(database_url, f"{user}:secret"), 6)
+    said = _refusal(bare_telesto, _with_login(database_url, f"{user}:hunter2"), 6)
     assert f"GRANT telesto_middleware TO {user}" in said
 
 
 def test_a_middlewares_rights_suffice(bare_telesto: CommandLine, database_url: str, user: str) -> None:
     _execute(database_url, f"GRANT telesto_middleware TO {user}")
-    url = _with_login(database_url, f"{user}:secret")
+    url = _with_login(database_url, f"{user}:hunter2")
     with bare_telesto.started("serve", "--database-url", url, "--port", "0", "--json") as process:
         assert process.stdout is not None
         assert process.stdout.readline()

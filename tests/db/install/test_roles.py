@@ -214,11 +214,11 @@ class TestApplying:
         """The owner of a database: all but the roles is installed, PUBLIC is shut out all the same."""
         name = f"telesto_test_{uuid.uuid4().hex}"
         parts = urlsplit(empty_database_url)
-        plain_url = parts._replace(netloc=f"{name}:secret@{parts.netloc.rpartition('@')[2]}").geturl()
+        plain_url = parts._replace(netloc=f"{name}:hunter2@{parts.netloc.rpartition('@')[2]}").geturl()
         identifier = sql.Identifier(name)
         database = sql.Identifier(parts.path.lstrip("/"))
         with psycopg.connect(empty_database_url, autocommit=True) as administrator:
-            administrator.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(identifier))
+            administrator.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'hunter2'").format(identifier))
             administrator.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, identifier))
             try:
                 schema.upgrade(plain_url)

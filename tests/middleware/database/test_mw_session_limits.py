@@ -118,9 +118,9 @@ async def test_without_a_connection_left_it_is_told(
     connect: Connect, start_middleware: StartMiddleware, database_url: str, admin: asyncpg.Connection[Any]
 ) -> None:
     user = f"telesto_test_{uuid.uuid4().hex}"
-    await admin.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'x' IN ROLE telesto_middleware")
+    await admin.execute(f"CREATE ROLE {user} LOGIN PASSWORD 'hunter2' IN ROLE telesto_middleware")
     parts = urlsplit(database_url)
-    url = parts._replace(netloc=f"{user}:x@{parts.netloc.rpartition('@')[2]}").geturl()
+    url = parts._replace(netloc=f"{user}:hunter2@{parts.netloc.rpartition('@')[2]}").geturl()
     try:
         wire = await (await connect(await start_middleware(database_url=url))).register()
         queue_id = await wire.create_queue()

@@ -273,7 +273,7 @@ def encrypted(files: Files) -> Path:
         key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"secret"),
+            serialization.BestAvailableEncryption(b"hunter2"),
         )
     )
     return path
