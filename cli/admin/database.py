@@ -55,14 +55,17 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
+def database_for(url: str | None, data_dir: Path, *, as_owner: bool = True) -> Iterator[str]:
     """Yield the URL of the database: `url`, or that of the embedded server in an existing `data_dir`.
 
-    If a running service has a server there, that one is used; otherwise one is started for the block.
+    If a running service has a server there, that one is used; otherwise one is started for the block. To
+    start it, a process of root's becomes one of the account that owns the data, for good, unless `as_owner`
+    is false, as for a command that writes files elsewhere.
     """
     if url is not None:
         yield check_url(url)
         return
+    from telesto.db.embedded.cluster import DataDirectory
     from telesto.db.embedded.server import EmbeddedServer, running_url
 
     if not data_dir.is_dir():
@@ -73,6 +76,9 @@ def database_for(url: str | None, data_dir: Path) -> Iterator[str]:
         if running := running_url(data_dir):
             yield running
             return
+        data_dir = data_dir.resolve()
+        if as_owner:
+            DataDirectory(data_dir).become_owner()
         with EmbeddedServer(data_dir) as server:
             yield server.url
 

@@ -19,14 +19,15 @@ MIDDLEWARES = 2
 def running_service(data_dir: Path, log: Path) -> Iterator[list[str]]:
     """Run the service for the time of the block; yields the addresses (host:port) of its middlewares."""
     from telesto.db import schema
+    from telesto.db.embedded.login import renew_login
     from telesto.db.embedded.server import EmbeddedServer
 
     with ExitStack() as stack:
         with explained_errors():
             server = stack.enter_context(EmbeddedServer(data_dir))
             schema.upgrade(server.url)
-        # The URL holds a password, and command lines are open to everybody on the machine.
-        environment = {"TELESTO_DATABASE_URL": server.url}
+            # The URL holds a password, and command lines are open to everybody on the machine.
+            environment = {"TELESTO_DATABASE_URL": renew_login(server.url)}
         middlewares = [
             stack.enter_context(running("middleware", [], log, environment)) for _ in range(MIDDLEWARES)
         ]

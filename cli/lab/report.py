@@ -88,7 +88,7 @@ def service(
         settings = _checked(out, replace, spark)
         require_setup(driver_jar)
         with (
-            database_for(database_url, data_dir) as url,
+            database_for(database_url, data_dir, as_owner=False) as url,
             explained_errors(url),
             _readable(url, TABLES.values()),
             spark_session(settings, driver_jar) as session,
@@ -181,7 +181,7 @@ def archive(
         settings = parse_settings(spark or [])
         require_setup(driver_jar)
         with (
-            database_for(database_url, data_dir) as url,
+            database_for(database_url, data_dir, as_owner=False) as url,
             explained_errors(url),
             _readable(url, [TABLE]),
             spark_session(settings, driver_jar) as session,

@@ -11,14 +11,18 @@ from telesto.cli.admin.database import explained_errors
 from telesto.cli.terminal import output
 from telesto.db import schema
 from telesto.db.embedded.cluster import DataDirectory
+from telesto.db.embedded.login import renew_login
 from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
 
 WATCH_INTERVAL_S = 1.0
 
 
 @contextmanager
-def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
-    """Run a PostgreSQL in `data_dir` for the block. Raises CommandError if it cannot be started."""
+def embedded_database(data_dir: Path) -> Iterator[tuple[EmbeddedServer, str]]:
+    """Run a PostgreSQL in `data_dir` for the block; yield it, and the URL by which middlewares reach it.
+
+    Raises CommandError if it cannot be started.
+    """
     if _is_to_be_made(data_dir):
         output.print_note(f"creating a PostgreSQL database in {data_dir} ...")
     server = EmbeddedServer(data_dir)
@@ -28,8 +32,9 @@ def embedded_database(data_dir: Path) -> Iterator[EmbeddedServer]:
         with explained_errors():
             server.start()
             schema.upgrade(server.url)
+            url = renew_login(server.url)
         watcher.start()
-        yield server
+        yield server, url
     finally:
         stopping.set()
         if watcher.is_alive():

@@ -7,7 +7,7 @@ import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -24,6 +24,8 @@ from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db import schema
+from telesto.db.embedded.account import Account
+from telesto.db.embedded.cluster import DataDirectory
 from telesto.db.install.url import without_password
 from telesto.middleware.common import listening
 from telesto.middleware.common.audit import AuditFile, AuditFileError
@@ -48,14 +50,23 @@ class ServePlan:
 def run_service(plan: ServePlan) -> int:
     """Serve until a signal; return the exit status.
 
+    Without a database URL a process of root's first becomes one of the account that owns the data.
+
     Raises CommandError if the port or the data directory is in use, the database cannot be reached or its
     schema does not match.
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
     stop = Stop(tls=plan.settings.tls_certificate is not None)
-    _check_files(plan.settings)
-    with _address_errors(plan.settings):
+    account = None
+    if not has_database(plan.settings):
+        # The account may be unable to enter the directory of now.
+        plan = replace(plan, data_dir=plan.data_dir.resolve(), settings=_with_absolute_paths(plan.settings))
+        with explained_errors():
+            account = DataDirectory(plan.data_dir).become_owner()
+    # As that account: what it may not read or open now, it could not later either, as after a SIGHUP.
+    _check_files(plan.settings, account)
+    with _address_errors(plan.settings, account):
         # Before the database starts: a port in use should be reported at once.
         settings = plan.settings
         listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port).close()
@@ -73,19 +84,31 @@ def run_service(plan: ServePlan) -> int:
                 stop.served()
 
 
-def _check_files(settings: ServerSettings) -> None:
+def _with_absolute_paths(settings: ServerSettings) -> ServerSettings:
+    values = {name: getattr(settings, name) for name in type(settings).model_fields}
+    return settings.model_copy(
+        update={name: value.absolute() for name, value in values.items() if isinstance(value, Path)}
+    )
+
+
+def _as(account: Account | None) -> str:
+    """Whose rights count, for an error: those of the account that the process has become."""
+    return f"; it runs as the account {account.name}, which owns the data" if account else ""
+
+
+def _check_files(settings: ServerSettings, account: Account | None) -> None:
     """Raises CommandError for files that cannot be used, before anything starts."""
     if settings.audit_log is not None:
         try:
             AuditFile(settings.audit_log).close()
         except AuditFileError as error:
-            raise usage_error(f"TELESTO_AUDIT_LOG: {error}") from error
+            raise usage_error(f"TELESTO_AUDIT_LOG: {error}{_as(account)}") from error
     if settings.tls_certificate is None:
         return
     try:
         tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     except TlsFilesError as error:
-        raise usage_error(f"cannot use TLS: {error}") from error
+        raise usage_error(f"cannot use TLS: {error}{_as(account)}") from error
     if tls.left_s() < 0:
         output.print_error(
             f"the certificate in {settings.tls_certificate} has expired; clients will refuse it"
@@ -112,12 +135,10 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
             schema.require_current(url)
         yield plan.settings
         return
-    with embedded_database(plan.data_dir) as server:
+    with embedded_database(plan.data_dir) as (server, url):
         stop.at_once = server.stop
         directory = plan.settings.disk_directory or server.cluster
-        yield plan.settings.model_copy(
-            update={"database_url": SecretStr(server.url), "disk_directory": directory}
-        )
+        yield plan.settings.model_copy(update={"database_url": SecretStr(url), "disk_directory": directory})
 
 
 async def _await_database(url: str, settings: ServerSettings) -> None:
@@ -137,7 +158,7 @@ async def _await_database(url: str, settings: ServerSettings) -> None:
 
 
 @contextmanager
-def _address_errors(settings: ServerSettings) -> Iterator[None]:
+def _address_errors(settings: ServerSettings, account: Account | None) -> Iterator[None]:
     """Turn what listening raises into a CommandError."""
     where = f"{settings.host}:{settings.port}"
     try:
@@ -152,5 +173,5 @@ def _address_errors(settings: ServerSettings) -> Iterator[None]:
                 ExitCode.IN_USE,
             ) from error
         if error.errno in (errno.EACCES, errno.EADDRNOTAVAIL):
-            raise usage_error(f"cannot listen on {error.strerror}") from error
+            raise usage_error(f"cannot listen on {error.strerror}{_as(account)}") from error
         raise

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-from telesto.db.embedded.account import Account, account_for, give, let_pass
-from telesto.db.embedded.binaries import Binaries, run_program
+from telesto.db.embedded.account import Account, account_for, become, give, let_pass
+from telesto.db.embedded.binaries import Binaries, find_binaries, run_program
 from telesto.db.embedded.errors import DataDirectoryError, DataDirectoryVersionError, StartFailedError
 from telesto.db.embedded.settings import add_includes
 
@@ -23,6 +25,10 @@ LOG_LINES_SHOWN = 20
 LOG_FILES_KEPT = 10
 FREE_BYTES_MIN = 256 * 1024 * 1024
 LOCALE_PROVIDER_SINCE = 17
+#: The files beside the cluster and the log.
+OWN_FILES = ("password", "port", "owner.lock", "start.log", "ballast")
+#: What else may be in a data directory that root gives away: a file system's own directory.
+_NOT_OURS = ("lost+found",)
 
 
 class DataDirectory:
@@ -87,6 +93,46 @@ class DataDirectory:
             )
         let_pass(self.path, account)
         return account
+
+    def become_owner(self) -> Account | None:
+        """Turn this process, if it is root's, into one of the account that owns the data.
+
+        That account gets the directory, if it is root's. Call it before anything else is done here: what root
+        does in a directory of another account, that account could turn against root. Returns the account;
+        None if this process is not root's.
+
+        Raises DataDirectoryError if the directory has other files too, or another owner than the data;
+        EmbeddedServerError if the account cannot be created or may not read Telesto itself.
+        """
+        if os.geteuid() != 0:
+            return None
+        self.create()
+        account = self.account()
+        owner = self.path.stat().st_uid
+        if owner not in (0, account.uid):
+            raise DataDirectoryError(
+                self.path, f"belongs to user {owner}, but the data in it to {account.name}; chown it"
+            )
+        if owner == 0:
+            self._require_only_ours()
+            os.chown(self.path, account.uid, account.gid)
+        for name in OWN_FILES:
+            _give_file(self.path / name, account)
+        let_pass(find_binaries().directory, account)
+        become(account)
+        return account
+
+    def _require_only_ours(self) -> None:
+        ours = {self.cluster.name, self.log_dir.name, *OWN_FILES, *_NOT_OURS}
+        others = sorted(
+            path.name
+            for path in self.path.iterdir()
+            if path.name not in ours and not path.name.startswith(f"{self.cluster.name}.new-")
+        )
+        if others:
+            raise DataDirectoryError(
+                self.path, f"has other files in it ({others[0]!r}); give Telesto a directory of its own"
+            )
 
     def check_version(self, binaries: Binaries) -> None:
         """Raise DataDirectoryVersionError unless the cluster has the installed major version."""
@@ -187,6 +233,18 @@ class DataDirectory:
 
     def _log_files(self) -> list[Path]:
         return sorted(self.log_dir.glob("postgresql-*.log"))
+
+
+def _give_file(path: Path, account: Account) -> None:
+    """Give a file of root's to `account`; not what the account may have put there to get another one."""
+    with suppress(OSError):  # it is missing, or a link
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if found.st_uid == 0 and found.st_nlink == 1 and stat.S_ISREG(found.st_mode):
+                os.fchown(descriptor, account.uid, account.gid)
+        finally:
+            os.close(descriptor)
 
 
 def single_user(binaries: Binaries, account: Account, cluster: Path, statement: str, database: str) -> None:
