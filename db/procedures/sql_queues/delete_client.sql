@@ -4,8 +4,9 @@
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
 --             again), invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait), to the end of the
---             caller's transaction. Meant for autocommit or short transactions
--- Tables:     clients (delete), operations, deliveries (delete), messages, audit (insert), take_states,
+--             caller's transaction, which is limited from now on (see limit_transaction). Meant for autocommit or
+--             short transactions
+-- Tables:     installation (read), clients (delete), operations, deliveries (delete), messages, audit (insert), take_states,
 --             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
 CREATE OR REPLACE FUNCTION telesto.delete_client(
     client_id bigint  -- the client
@@ -20,6 +21,7 @@ BEGIN
     END IF;
     PERFORM telesto.require_client(client_id, false);
     PERFORM telesto.remove_client(client_id);
+    PERFORM telesto.limit_transaction();
     PERFORM telesto.audit_sql('client_deleted', jsonb_build_object('client_id', client_id));
 END
 $$;

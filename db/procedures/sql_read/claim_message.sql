@@ -3,8 +3,9 @@
 --             confirmation, its rollback puts the message back. Leaves no record and takes no fence.
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside
 --             READ COMMITTED
--- Locks:      queue's take lock (wait), to the end of the caller's transaction
--- Tables:     clients, queues, put_states (read), messages (delete), take_states, receiver_states (insert,
+-- Locks:      queue's take lock (wait), to the end of the caller's transaction, which is limited from now on (see
+--             limit_transaction)
+-- Tables:     clients, installation, queues, put_states (read), messages (delete), take_states, receiver_states (insert,
 --             delete)
 CREATE OR REPLACE FUNCTION telesto.claim_message(
     reader_id bigint,    -- the client who reads
@@ -23,6 +24,7 @@ BEGIN
     PERFORM telesto.require_read_committed();
     PERFORM telesto.require_client(reader_id, false);
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(from_queue));
+    PERFORM telesto.limit_transaction();
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;
     IF NOT FOUND THEN
         PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));
