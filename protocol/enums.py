@@ -216,7 +216,8 @@ class ErrorCode(IntEnum):
     #: There is no such topic.
     TOPIC_NOT_EXISTING = 30
 
-    #: The client could not prove who it is.
+    #: The login failed. The answer is the same whatever was wrong: the user, the password, the certificate,
+    #: the token or the exchange. The connection of a user that was disabled or deleted ends with it, too.
     AUTHENTICATION_FAILED = 31
 
     #: The user that the connection has logged in as may not do this; nothing was done.
@@ -276,6 +277,10 @@ class ErrorCode(IntEnum):
     #: one.
     CONNECTIONS_EXHAUSTED = 74
 
+    #: The service asks for a login, and this connection has not logged in. With the class FATAL: it asks for
+    #: one since the connection was opened.
+    NOT_AUTHENTICATED = 75
+
 
 class ConnectionState(Enum):
     """How far a connection is, seen from the middleware."""
@@ -283,7 +288,12 @@ class ConnectionState(Enum):
     #: The connection is open and nothing has been agreed on.
     AWAITING_HELLO = "AWAITING_HELLO"
 
-    #: Versions and limits are agreed on; the middleware does not know yet which client this is.
+    #: Versions and limits are agreed on, and `mechanisms` of HelloResponse is not empty; the middleware does
+    #: not know yet which user this is.
+    AWAITING_LOGIN = "AWAITING_LOGIN"
+
+    #: Versions and limits are agreed on, and the user is known if a login is asked for; the middleware does
+    #: not know yet which client this is.
     AWAITING_IDENTITY = "AWAITING_IDENTITY"
 
     #: The client is known, has the current session and may send every request.

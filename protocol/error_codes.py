@@ -32,6 +32,7 @@ __all__ = [
     "NoMessagesInQueueError",
     "NoMessagesRetrievedError",
     "NoQueuesExistingError",
+    "NotAuthenticatedError",
     "NotIdentifiedError",
     "NotSubscribedError",
     "NumberRepeatedError",
@@ -248,7 +249,9 @@ class TopicNotExistingError(RejectedError):
 
 
 class AuthenticationFailedError(FatalError):
-    """The client could not prove who it is."""
+    """The login failed. The answer is the same whatever was wrong: the user, the password, the
+    certificate, the token or the exchange. The connection of a user that was disabled or deleted ends with
+    it, too."""
 
     code = ErrorCode.AUTHENTICATION_FAILED
 
@@ -357,6 +360,13 @@ class ConnectionsExhaustedError(RetryableError):
     have one."""
 
     code = ErrorCode.CONNECTIONS_EXHAUSTED
+
+
+class NotAuthenticatedError(RejectedError):
+    """The service asks for a login, and this connection has not logged in. With the class FATAL: it asks
+    for one since the connection was opened."""
+
+    code = ErrorCode.NOT_AUTHENTICATED
 
 
 #: What the specification says about each code, by its number.
@@ -622,7 +632,11 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.FATAL,
         sqlstate="TL031",
         exception=AuthenticationFailedError,
-        doc=("The client could not prove who it is."),
+        doc=(
+            "The login failed. The answer is the same whatever was wrong: the user, the password, the "
+            "certificate, the token or the exchange. The connection of a user that was disabled or "
+            "deleted ends with it, too."
+        ),
     ),
     32: ErrorInfo(
         code=ErrorCode.PERMISSION_DENIED,
@@ -778,6 +792,17 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=(
             "The database has no connection left for this middleware; nothing was done. Another "
             "middleware may have one."
+        ),
+    ),
+    75: ErrorInfo(
+        code=ErrorCode.NOT_AUTHENTICATED,
+        name="NOT_AUTHENTICATED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL075",
+        exception=NotAuthenticatedError,
+        doc=(
+            "The service asks for a login, and this connection has not logged in. With the class FATAL:"
+            " it asks for one since the connection was opened."
         ),
     ),
 }

@@ -47,6 +47,8 @@ __all__ = [
     "Ack",
     "AckResponse",
     "Alive",
+    "Authenticate",
+    "AuthenticateResponse",
     "Begin",
     "CancelMessage",
     "CancelMessageResponse",
@@ -2767,7 +2769,8 @@ class Error(Packet):
 
 
 class Hello(RarePacket):
-    """Opens the conversation.
+    """Opens the conversation. Where no login is asked for (`mechanisms` of the answer is empty), it leads
+    to AWAITING_IDENTITY.
 
     Attributes:
         magic: 0x544C5354, that is TLST.
@@ -2830,7 +2833,8 @@ class HelloResponse(RarePacket):
         idle_limit_ms: A connection that sends nothing for so long is closed; 0 for never. In
             milliseconds.
         max_unconfirmed: How many numbered requests may be unconfirmed at a time.
-        mechanisms: Authentication mechanisms; empty when none is asked for.
+        mechanisms: The mechanisms by which this connection may log in, the strongest first; empty when no
+            login is asked for, see [Logging in](#logging-in).
         addresses: host:port of the other live middlewares.
         capabilities: Optional abilities of the middleware.
         max_body: The largest body of a message, in bytes. Tag 1; may be left out.
@@ -2893,18 +2897,53 @@ class HelloResponse(RarePacket):
         self.incarnation = incarnation
 
 
+class Authenticate(RarePacket):
+    """A step of the login, see [Logging in](#logging-in). All steps of a login name the same mechanism;
+    each waits for the answer to the one before.
+
+    Attributes:
+        mechanism: One of `mechanisms` of HelloResponse.
+        data: What the mechanism says.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x09
+
+    __slots__ = ("mechanism", "data")
+
+    def __init__(self, mechanism: str, data: bytes) -> None:
+        self.mechanism = mechanism
+        self.data = data
+
+
+class AuthenticateResponse(RarePacket):
+    """The answer to a step of the login.
+
+    Attributes:
+        data: What the mechanism says.
+        done: The login is complete. False: another step follows.
+    """
+
+    METHOD_ID: ClassVar[int] = 0x0A
+
+    __slots__ = ("data", "done")
+
+    def __init__(self, data: bytes, done: bool) -> None:
+        self.data = data
+        self.done = done
+
+
 class Alive(Packet):
     """A sign of life, twice a second while the server reads nothing from the connection because enough of
     its requests wait: a Ping would not be read either."""
 
-    METHOD_ID: ClassVar[int] = 0x0A
+    METHOD_ID: ClassVar[int] = 0x0E
 
     __slots__ = ()
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
         try:
-            return _PACK_U32_U16_U32_U8(7, 0x0A, packet_id, 0)
+            return _PACK_U32_U16_U32_U8(7, 0x0E, packet_id, 0)
         except ENCODE_ERRORS as failure:
             raise LAYOUTS.fault_of_packet("Alive", self, packet_id, failure) from None
 
@@ -6337,6 +6376,8 @@ LAYOUTS = Layouts(
             },
             True,
         ),
+        "Authenticate": Layout(Authenticate, {"mechanism": "string", "data": "bytes"}, {}, True),
+        "AuthenticateResponse": Layout(AuthenticateResponse, {"data": "bytes", "done": "bool"}, {}, True),
         "Alive": Layout(Alive, {}, {}, True),
         "GoAway": Layout(GoAway, {"reason": "string", "addresses": "list<string>"}, {}, True),
         "Confirm": Layout(
@@ -6661,7 +6702,9 @@ PACKETS: dict[int, type[Packet]] = {
     0x05: Error,
     0x07: Hello,
     0x08: HelloResponse,
-    0x0A: Alive,
+    0x09: Authenticate,
+    0x0A: AuthenticateResponse,
+    0x0E: Alive,
     0x0C: GoAway,
     0x0D: Confirm,
     0x0F: CancelRequest,
@@ -6754,7 +6797,12 @@ REQUESTS: dict[int, RequestInfo] = {
         packet=Ping,
         response=Pong,
         allowed=frozenset(
-            {ConnectionState.AWAITING_IDENTITY, ConnectionState.IDENTIFIED, ConnectionState.DRAINING}
+            {
+                ConnectionState.AWAITING_LOGIN,
+                ConnectionState.AWAITING_IDENTITY,
+                ConnectionState.IDENTIFIED,
+                ConnectionState.DRAINING,
+            }
         ),
         leads_to=None,
         numbered=False,
@@ -6764,6 +6812,14 @@ REQUESTS: dict[int, RequestInfo] = {
         packet=Hello,
         response=HelloResponse,
         allowed=frozenset({ConnectionState.AWAITING_HELLO}),
+        leads_to=ConnectionState.AWAITING_LOGIN,
+        numbered=False,
+        mode=None,
+    ),
+    0x09: RequestInfo(
+        packet=Authenticate,
+        response=AuthenticateResponse,
+        allowed=frozenset({ConnectionState.AWAITING_LOGIN}),
         leads_to=ConnectionState.AWAITING_IDENTITY,
         numbered=False,
         mode=None,
