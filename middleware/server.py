@@ -28,7 +28,8 @@ from telesto.middleware.common import listening
 from telesto.middleware.common.audit import AuditFileError, AuditLog
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
-from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError, failure_of
+from telesto.middleware.common.failures import Failure, LostError, RefusedError, UnavailableError, failure_of
+from telesto.middleware.common.listening import ExposedError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.periodic import Periodic
@@ -56,13 +57,15 @@ from telesto.middleware.procedures.reads import answer_read
 from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
+from telesto.middleware.security.login import FAILED, Logins
+from telesto.middleware.security.tokens import TokenKeyError, TokenKeys
 from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.waiting.room import Announcer, Notifier, WaitingRoom
 from telesto.middleware.wire.connection import Connection, Connections, Flusher, Intake
 from telesto.middleware.wire.descriptors import connections_that_fit
 from telesto.middleware.wire.quotas import NEARLY_USED_UP, Quotas, address_of, shown
 from telesto.middleware.wire.services import Services
-from telesto.protocol.errors import ErrorCode
+from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import GoAway
 from telesto.version import VERSION
 
@@ -103,7 +106,7 @@ class MiddlewareServer:
     ) -> None:
         """Starts nothing yet; ``consumer_clock`` tells how long consumers take, in seconds.
 
-        Raises TlsFilesError and AuditFileError.
+        Raises TlsFilesError, TokenKeyError and AuditFileError.
         """
         self._settings = settings
         loop = self._loop = asyncio.get_running_loop()
@@ -130,18 +133,18 @@ class MiddlewareServer:
         )
         self.users = UserRegistry(
             shared(self.database.make("users"), writes=False),
-            always_required=False,
+            always_required=listening.is_exposed(settings) and not settings.insecure,
             on_changed=self._user_changed,
             on_required=self._login_required,
         )
         self._make_cluster()
         self._make_consumers(consumer_clock)
         self._make_workers()
-        self._make_wire()
-        self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
         self.tls: ServerTls | None = None
         if settings.tls_certificate is not None:
             self.tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+        self._make_wire()
+        self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
         self._admin = AdminServer(self.counters, self._tracer, self._is_healthy, self._nearly_used_up)
         self.listener: asyncio.Server | TlsListener | None = None
         self._admin_listener: asyncio.Server | TlsListener | None = None
@@ -239,6 +242,10 @@ class MiddlewareServer:
         )
 
     def _make_wire(self) -> None:
+        settings = self._settings
+        tokens = None
+        if settings.jwt_key_file is not None:
+            tokens = TokenKeys(settings.jwt_key_file, settings.jwt_audience, settings.jwt_issuer)
         self._intake = Intake(self._loop)
         self._flusher = Flusher(self._loop)
         self._services = Services(
@@ -255,6 +262,15 @@ class MiddlewareServer:
             monitor=self._monitor,
             quotas=self._quotas,
             events=self._events,
+            logins=Logins(
+                self.users,
+                tokens,
+                self._events,
+                self.audit,
+                self.counters.login_failed,
+                self._loop.time,
+            ),
+            tls=self.tls,
         )
 
     # --- start -------------------------------------------------------------------------------
@@ -267,9 +283,12 @@ class MiddlewareServer:
     async def start(self) -> None:
         """Waits for the database, registers, and serves clients.
 
-        Raises what the steps of ``DatabaseStart`` raise, and OSError if it cannot bind the address.
+        Raises ExposedError, what the steps of ``DatabaseStart`` raise, and OSError if it cannot bind the
+        address.
         """
         settings = self._settings
+        listening.check_exposure(settings)
+        listening.warn_of_exposure(settings)
         database = DatabaseStart(settings)
         await database.reach()
         await database.check_schema()
@@ -457,15 +476,18 @@ class MiddlewareServer:
     def _user_changed(self, user: User) -> None:
         """Ends the connections of a user that may not log in any more."""
         if not user.enabled:
+            failure = failure_of(ErrorCode.AUTHENTICATION_FAILED, FAILED)
             for connection in self.connections.snapshot():
                 if connection.pipeline.user is user:
-                    connection.finish()
+                    connection.end(failure)
 
     def _login_required(self) -> None:
         """Ends the connections that are not logged in: there are users now."""
+        details = "the service has users now: connect again and log in"
+        failure = Failure(ErrorCode.NOT_AUTHENTICATED, ErrorClass.FATAL, details)
         for connection in self.connections.snapshot():
-            if connection.pipeline.user is None:
-                connection.finish()
+            if connection.pipeline.user is None and connection.pipeline.login is None:
+                connection.end(failure)
 
     # --- stop --------------------------------------------------------------------------------
 
@@ -582,7 +604,7 @@ def run(settings: ServerSettings) -> None:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings))
-    except (psycopg.Error, SchemaError, TlsFilesError, AuditFileError) as error:
+    except (ExposedError, TokenKeyError, psycopg.Error, SchemaError, TlsFilesError, AuditFileError) as error:
         _log.error("cannot_start", reason=str(error))
         raise SystemExit(1) from None
 

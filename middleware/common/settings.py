@@ -69,6 +69,20 @@ class ServerSettings(BaseSettings):
         description="PEM file of authorities: clients must present a certificate from one of them, except on "
         "the admin port.",
     )
+    insecure: bool = Field(
+        False,
+        description="Listen on an address other than loopback without TLS, and without a login while there "
+        "are no users: whoever reaches the port may do everything.",
+    )
+    jwt_key_file: Path | None = Field(
+        None,
+        description="File of keys that check tokens (JWT) by which users log in: public keys in PEM form "
+        "(RSA, P-256, Ed25519), or a secret of at least 32 bytes. It is read again when it has changed.",
+    )
+    jwt_audience: str | None = Field(
+        None, description="The audience (aud) that tokens must name. Default: they must name none."
+    )
+    jwt_issuer: str | None = Field(None, description="The issuer (iss) that tokens must name.")
     processes: int = Field(1, ge=1, le=256, description="Processes that share the port.")
     reuse_port: bool = Field(False, description="Let several processes listen on the same port.")
 
@@ -412,6 +426,13 @@ class ServerSettings(BaseSettings):
         if self.tls_certificate is None and (self.tls_key or self.tls_client_ca):
             given = "tls_key" if self.tls_key else "tls_client_ca"
             raise ValueError(f"{given} needs tls_certificate")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Self:
+        if self.jwt_key_file is None and (self.jwt_audience or self.jwt_issuer):
+            given = "jwt_audience" if self.jwt_audience else "jwt_issuer"
+            raise ValueError(f"{given} needs jwt_key_file")
         return self
 
     @model_validator(mode="after")

@@ -6,12 +6,17 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from telesto.middleware.common.logs import logger
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 _log = logger("tls")
 
@@ -50,6 +55,7 @@ class ServerTls:
         self._certificate = certificate
         self._key = key
         self._client_ca = client_ca
+        self._bindings: WeakKeyDictionary[ssl.SSLContext, bytes | None] = WeakKeyDictionary()
         self.for_clients, self.for_admin, self.expires_at = self._read()
 
     def read_again(self) -> None:
@@ -60,6 +66,14 @@ class ServerTls:
             _log.error("certificate_unusable", reason=str(error), advice="the previous one stays in use")
         else:
             _log.info("certificate_read", expires_at=self.expires_at.isoformat())
+
+    def binding_of(self, context: ssl.SSLContext) -> bytes | None:
+        """Returns tls-server-end-point (RFC 5929) of a connection, whose handshake used this context.
+
+        It is the hash of the certificate as it was then. None for one whose signature names no hash, such as
+        one of Ed25519.
+        """
+        return self._bindings.get(context)
 
     def left_s(self) -> float:
         """Returns how long the certificate is valid, in seconds; negative when it has expired."""
@@ -72,7 +86,7 @@ class ServerTls:
         if self._key is not None:
             _bytes_of(self._key)
         try:
-            expires_at = x509.load_pem_x509_certificates(pem)[0].not_valid_after_utc
+            certificate = x509.load_pem_x509_certificates(pem)[0]
         except ValueError as error:
             raise TlsFilesError(f"{self._certificate} holds no certificate in PEM form") from error
         for_clients, for_admin = self._context(), self._context()
@@ -82,7 +96,8 @@ class ServerTls:
             except (ssl.SSLError, ValueError) as error:
                 raise TlsFilesError(f"{self._client_ca} holds no certificate in PEM form") from error
             for_clients.verify_mode = ssl.CERT_REQUIRED
-        return for_clients, for_admin, expires_at
+        self._bindings[for_clients] = _binding(certificate)
+        return for_clients, for_admin, certificate.not_valid_after_utc
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -103,6 +118,36 @@ class ServerTls:
         except _EncryptedKeyError as error:
             raise TlsFilesError(f"the key in {key} is encrypted; write it without a password") from error
         return context
+
+
+def _binding(certificate: Certificate) -> bytes | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.hashes import MD5, SHA1, SHA256
+
+    try:
+        algorithm = certificate.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        return None
+    if algorithm is None:
+        return None
+    return certificate.fingerprint(SHA256() if isinstance(algorithm, (MD5, SHA1)) else algorithm)
+
+
+def user_of(certificate: Mapping[str, Any]) -> str | None:
+    """Returns whose a client's certificate is: its common name, else its first DNS name or e-mail address.
+
+    A subject with several common names could be read as that of any, so it names nobody.
+
+    Args:
+        certificate: as ``SSLObject.getpeercert`` describes it.
+    """
+    subject = [pair for part in certificate.get("subject", ()) for pair in part]
+    names = [value for key, value in subject if key == "commonName"]
+    if not names:
+        alternatives = certificate.get("subjectAltName", ())
+        for kind in ("DNS", "email"):
+            names = names or [value for key, value in alternatives if key == kind][:1]
+    return names[0] if len(names) == 1 and names[0] else None
 
 
 class _EncryptedKeyError(Exception):

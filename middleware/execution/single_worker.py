@@ -34,7 +34,7 @@ from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
 from telesto.middleware.scheduling.requests import Request, error_frame
 from telesto.middleware.scheduling.single_request import Handler, Reply, Row
 from telesto.protocol.errors import ErrorCode
-from telesto.protocol.packets import IdentifyClient, RegisterClient
+from telesto.protocol.packets import Authenticate, IdentifyClient, RegisterClient
 
 _log = logger("single")
 _TAKEOVERS = (RegisterClient, IdentifyClient)
@@ -155,6 +155,9 @@ class SingleWorker:
 
     def _fail(self, request: Request, failure: Failure) -> None:
         self._effects.failed(request, failure)
+        if isinstance(request.packet, Authenticate):
+            request.pipeline.on_login(request.packet_id, failure)
+            return
         if isinstance(request.packet, _TAKEOVERS):
             request.pipeline.on_identity(None)
         request.pipeline.send(error_frame(request.packet_id, failure))
@@ -162,6 +165,8 @@ class SingleWorker:
             request.pipeline.finish()
 
     def _reply(self, request: Request, reply: Reply) -> None:
+        if isinstance(request.packet, Authenticate):
+            request.pipeline.on_login(request.packet_id, reply.user)
         if reply.identity is not None:
             request.pipeline.on_identity(reply.identity)
         self._effects.after_reply(request, reply)

@@ -27,6 +27,7 @@ class Counters:
         of_kind: the calls of each kind of requests.
         connections_total: accepted connections.
         refused_total: requests refused before they were executed, and connections, by error code.
+        failed_logins_total: logins that failed, by reason.
         aborted_total: connections closed without an answer, by reason.
         loop_lag_s: the last lag of the event loop.
         loop_lag_max_s: the largest lag of the event loop.
@@ -46,6 +47,7 @@ class Counters:
     def __init__(self) -> None:
         self.connections_total = 0
         self.refused_total: dict[int, int] = {}
+        self.failed_logins_total: dict[str, int] = {}
         self.aborted_total: dict[str, int] = {}
         self.loop_lag_s = 0.0
         self.loop_lag_max_s = 0.0
@@ -66,6 +68,10 @@ class Counters:
     def refused(self, code: int) -> None:
         """Counts a request that was refused before it was executed."""
         self.refused_total[code] = self.refused_total.get(code, 0) + 1
+
+    def login_failed(self, reason: str) -> None:
+        """Counts a login that failed."""
+        self.failed_logins_total[reason] = self.failed_logins_total.get(reason, 0) + 1
 
     def aborted(self, reason: str) -> None:
         """Counts a connection that was closed without an answer."""
@@ -90,6 +96,10 @@ class Counters:
         for reason, count in self.aborted_total.items():
             aborted.add_metric([reason], count)
         yield aborted
+        failed = CounterMetricFamily("telesto_failed_logins", "Logins that failed.", labels=["reason"])
+        for reason, count in self.failed_logins_total.items():
+            failed.add_metric([reason], count)
+        yield failed
         for name, (doc, value) in self._counters().items():
             yield CounterMetricFamily(f"telesto_{name}", doc, value=value)
         for name, (doc, read) in self.gauges.items():

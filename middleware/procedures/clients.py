@@ -1,4 +1,4 @@
-"""Registering, identifying and deleting clients, and giving hand-overs back."""
+"""Logging in, registering, identifying and deleting clients, and giving hand-overs back."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from telesto.middleware.scheduling.single_request import (
 )
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
+    AuthenticateResponse,
     ClientMode,
     IdentifyClient,
     IdentifyClientResponse,
@@ -36,6 +37,14 @@ from telesto.protocol.packets import (
     RegisterClientResponse,
     Success,
 )
+
+
+async def authenticate(call: Call, request: Request, settings: ServerSettings) -> Reply:
+    """Takes a step of the login of a connection."""
+    login, packet = request.pipeline.login, request.packet
+    assert login is not None
+    data, user = await login.step(packet.mechanism, packet.data)
+    return Reply(AuthenticateResponse(data, user is not None), user=user)
 
 
 def _register(request: Request, _settings: ServerSettings) -> calls.Statement:

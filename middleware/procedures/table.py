@@ -24,6 +24,7 @@ from telesto.middleware.scheduling.single_request import Handler
 from telesto.protocol import packets
 
 _SHARED: dict[int, Handler] = {
+    packets.Authenticate.METHOD_ID: clients.authenticate,
     packets.RegisterClient.METHOD_ID: clients.REGISTER_CLIENT,
     packets.IdentifyClient.METHOD_ID: clients.identify_client,
     packets.DeleteClient.METHOD_ID: clients.DELETE_CLIENT,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypedDict
 
 from telesto.db.calls import Statement
 from telesto.middleware.common.failures import Failure
+from telesto.middleware.security.login import Login
 from telesto.middleware.security.users import User
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import ClientMode, Error, LeaseRef, PutMessage, PutMessages, PutToTopic
@@ -239,9 +240,12 @@ class Pipeline:
             requests are not traced.
         finish: closes the connection once it has sent what it was given.
         on_identity: gets the client after a takeover; None if it failed.
+        on_login: gets what became of a step of the login, with its packet id: the user, None if another step
+            follows, or the failure, which it answers.
         requests: those that wait, first come first served.
         size: the bytes of the requests that wait.
         client: the client of the connection.
+        login: the login that is under way or complete; None when nobody has to log in.
         user: the user that it has logged in as; None when nobody has to log in.
         frame_bytes: the longest frame that the client accepts.
         in_flight: a run of its requests is being executed.
@@ -281,7 +285,9 @@ class Pipeline:
         "held",
         "in_flight",
         "library",
+        "login",
         "on_identity",
+        "on_login",
         "parked",
         "peer",
         "refused",
@@ -303,15 +309,18 @@ class Pipeline:
         send: Callable[[bytes], None],
         finish: Callable[[], None],
         on_identity: Callable[[Client | None], None],
+        on_login: Callable[[int, User | Failure | None], None],
     ) -> None:
         self.send = send
         self.finish = finish
         self.on_identity = on_identity
+        self.on_login = on_login
         self.peer = self.address = "local"
         self.library = ""
         self.requests: deque[Request] = deque()
         self.size = 0
         self.client = UNIDENTIFIED
+        self.login: Login | None = None
         self.user: User | None = None
         self.frame_bytes = 0
         self.heard_at = 0.0

@@ -13,6 +13,7 @@ from telesto.db.calls import Statement
 from telesto.middleware.common.failures import BUSY, LostError, RefusedError, UnavailableError
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import Arrivals, Client, Request
+from telesto.middleware.security.users import User
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import LeaseRef
 
@@ -45,6 +46,7 @@ class Reply:
         deleted_queue: the queue that is gone now, 0 for none.
         changed_topic: the topic of which the client's subscription began or ended, 0 for none.
         identity: who the connection is from now on, None when that does not change.
+        user: the user that the connection has logged in as, once a login is complete.
         last: the connection is over after this answer.
         audited: what the audit log tells besides the request and its answer.
     """
@@ -58,6 +60,7 @@ class Reply:
     deleted_queue: int = 0
     changed_topic: int = 0
     identity: Client | None = None
+    user: User | None = None
     last: bool = False
     audited: dict[str, object] = field(default_factory=dict)
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from time import monotonic
+from time import monotonic, time
 from typing import cast
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
+from telesto.middleware.common.tls import user_of
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.scheduling.requests import UNIDENTIFIED, Client, Pipeline, error_frame
+from telesto.middleware.security.login import Channel
+from telesto.middleware.security.users import User
 from telesto.middleware.wire.conversation import BrokenConversationError, Conversation
 from telesto.middleware.wire.descriptors import REFUSED_MAX
 from telesto.middleware.wire.flow_control import FlowControl
-from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of, shown
+from telesto.middleware.wire.quotas import UNCOUNTED_UNSENT_BYTES, Resource, address_of, is_loopback, shown
 from telesto.middleware.wire.services import Services
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
@@ -28,6 +31,8 @@ _FRAME_RATE_BYTES = 64 << 10
 #: How much is given to TLS at a time. It passes all that it is given on to its TCP transport, whose buffer
 #: counts nowhere, until that one takes no more.
 _TLS_PIECE_BYTES = 64 << 10
+#: How long a client may take to leave after its token has expired.
+_EXPIRED_S = 5.0
 #: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
 TURN_BYTES = 512 * FRAME_COST
 AT_ONCE_BYTES = 128 * FRAME_COST
@@ -57,8 +62,8 @@ class Connection(asyncio.Protocol):
         self._intake = intake
         self._flusher = flusher
         self._budget = services.dispatcher.budget
-        self._pipeline = Pipeline(self.send, self.finish, self._on_identity)
-        self._conversation = Conversation(services, self._pipeline)
+        self._pipeline = Pipeline(self.send, self.finish, self._on_identity, self._on_login)
+        self._conversation = Conversation(services, self._pipeline, self._channel)
         self._decoder = FrameDecoder(UNIDENTIFIED_FRAME_BYTES)
         self.buffered = 0
         self.waits = False
@@ -69,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._deaf = False
         self._made_at = self._pipeline.heard_at = services.loop.time()
         self._watch_entry = 0
+        self._login_ends = 0
         self._linger: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
@@ -136,6 +142,7 @@ class Connection(asyncio.Protocol):
         self._pipeline.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
+        self._services.deadlines.cancel(self._login_ends)
         self._services.quotas.forget(self)
         self._connections.leave(self)
 
@@ -250,6 +257,10 @@ class Connection(asyncio.Protocol):
         self._conversation.drain()
         self.send(packet.encode(0))
 
+    def end(self, failure: Failure) -> None:
+        """Tells the client why the connection ends, and closes it."""
+        self._break(0, failure)
+
     def abort(self) -> None:
         """Ends the connection at once."""
         self._transport.abort()
@@ -294,6 +305,41 @@ class Connection(asyncio.Protocol):
         self._conversation.identified(client)
         if client is not None:
             self._decoder.max_frame = self._pipeline.frame_bytes
+
+    def _channel(self) -> Channel:
+        pipeline, services = self._pipeline, self._services
+        secured = self._transport.get_extra_info("ssl_object")
+        if secured is None:
+            return Channel(pipeline.peer, pipeline.address, private=is_loopback(pipeline.address))
+        certificate = secured.getpeercert()
+        return Channel(
+            pipeline.peer,
+            pipeline.address,
+            private=True,
+            binding=None if services.tls is None else services.tls.binding_of(secured.context),
+            certificate=bool(certificate),
+            certificate_user=user_of(certificate) if certificate else None,
+        )
+
+    def _on_login(self, packet_id: int, outcome: User | Failure | None) -> None:
+        deadlines, login = self._services.deadlines, self._pipeline.login
+        assert login is not None
+        if isinstance(outcome, Failure):
+            failure = outcome
+            self._login_ends = deadlines.add(
+                deadlines.now + login.delay_s, lambda: self._break(packet_id, failure)
+            )
+            return
+        self._conversation.logged_in(outcome)
+        if outcome is not None and login.expires_at is not None:
+            left_s = max(0.0, login.expires_at - time())
+            self._login_ends = deadlines.add(deadlines.now + left_s, self._token_expired)
+
+    def _token_expired(self) -> None:
+        """Lets the client move, with a new token; what is under way is answered first."""
+        self.go_away(GoAway("the token has expired", self._services.peers.addresses))
+        deadlines = self._services.deadlines
+        self._login_ends = deadlines.add(deadlines.now + _EXPIRED_S, self.finish)
 
     def _break(self, packet_id: int, failure: Failure) -> None:
         self._services.events.info(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from time import monotonic
 from typing import Any
@@ -24,6 +24,8 @@ from telesto.middleware.scheduling.requests import (
     for_people,
     weight_of_put,
 )
+from telesto.middleware.security.login import Channel, Login
+from telesto.middleware.security.users import User
 from telesto.middleware.wire.routes import Route, open_routes, why_refused
 from telesto.middleware.wire.services import Services
 from telesto.middleware.wire.validation import check_confirmed, invalid
@@ -75,13 +77,23 @@ class Conversation:
 
     Attributes:
         state: the state of the connection.
-        identifying: a takeover is under way.
+        identifying: a step of the login, or a takeover, is under way.
     """
 
-    __slots__ = ("_frame_bytes", "_numbers", "_open", "_pipeline", "_services", "identifying", "state")
+    __slots__ = (
+        "_channel",
+        "_frame_bytes",
+        "_numbers",
+        "_open",
+        "_pipeline",
+        "_services",
+        "identifying",
+        "state",
+    )
 
-    def __init__(self, services: Services, pipeline: Pipeline) -> None:
+    def __init__(self, services: Services, pipeline: Pipeline, channel: Callable[[], Channel]) -> None:
         self._services = services
+        self._channel = channel
         self._pipeline = pipeline
         self._numbers = Numbers(pipeline, services.settings.max_unconfirmed)
         self._frame_bytes = UNIDENTIFIED_FRAME_BYTES
@@ -142,6 +154,15 @@ class Conversation:
         if self.state is ConnectionState.AWAITING_IDENTITY:
             self._enter(ConnectionState.IDENTIFIED)
 
+    def logged_in(self, user: User | None) -> None:
+        """A step of the login is done; with a user it is complete."""
+        self.identifying = False
+        if user is None:
+            return
+        self._pipeline.user = user
+        if self.state is ConnectionState.AWAITING_LOGIN:
+            self._enter(ConnectionState.AWAITING_IDENTITY)
+
     def drain(self) -> None:
         """New requests are refused from now on."""
         self._enter(ConnectionState.DRAINING)
@@ -175,7 +196,7 @@ class Conversation:
             numbers.admit(packet.number, packet.confirmed)
         elif route.kind is Kind.SINGLE and self._pipeline.client is UNIDENTIFIED:
             if self.identifying:
-                raise UnexpectedPacketError("the connection is being identified already")
+                raise UnexpectedPacketError("the login or takeover before it is not answered yet")
             self.identifying = True
 
     def _overloaded(self) -> OverloadedError:
@@ -303,11 +324,14 @@ class Conversation:
             raise InvalidParameterError(f"max_frame: {hello.max_frame} is not allowed; {rule}")
         settings = self._services.settings
         self._frame_bytes = self._pipeline.frame_bytes = min(hello.max_frame, settings.max_frame)
-        self._enter(ConnectionState.AWAITING_IDENTITY)
+        mechanisms = self._services.logins.mechanisms(channel := self._channel())
+        if mechanisms:
+            self._pipeline.login = Login(self._services.logins, channel, mechanisms)
+        self._enter(ConnectionState.AWAITING_LOGIN if mechanisms else ConnectionState.AWAITING_IDENTITY)
         self._pipeline.library = for_people(f"{hello.library} {hello.library_version}")
-        self._pipeline.send(self._hello_response(hello).encode(packet_id))
+        self._pipeline.send(self._hello_response(hello, mechanisms).encode(packet_id))
 
-    def _hello_response(self, hello: packets.Hello) -> packets.HelloResponse:
+    def _hello_response(self, hello: packets.Hello, mechanisms: list[str]) -> packets.HelloResponse:
         settings, peers = self._services.settings, self._services.peers
         return packets.HelloResponse(
             major=PROTOCOL_MAJOR,
@@ -317,7 +341,7 @@ class Conversation:
             max_frame=self._frame_bytes,
             idle_limit_ms=round(settings.idle_limit_s * 1000),
             max_unconfirmed=settings.max_unconfirmed,
-            mechanisms=[],
+            mechanisms=mechanisms,
             addresses=peers.addresses,
             capabilities=[],
             max_body=settings.max_body_bytes,

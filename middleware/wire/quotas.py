@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 from telesto.middleware.common.event_log import EventLog
@@ -346,6 +346,11 @@ def _client_of(connection: Connection) -> object:
 def shown(peer: object) -> str:
     """Returns a peer, as its socket names it, for the log."""
     return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "local"
+
+
+def is_loopback(address: str) -> bool:
+    """Tells whether an address, as quotas count it, is this machine's."""
+    return address in ("local", "::/64") or (":" not in address and IPv4Address(address).is_loopback)
 
 
 def address_of(peer: object) -> str:

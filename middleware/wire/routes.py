@@ -15,6 +15,7 @@ from telesto.protocol.errors import (
     ClientModePermissionError,
     ErrorClass,
     MalformedPacketError,
+    NotAuthenticatedError,
     NotIdentifiedError,
     ShuttingDownError,
     TelestoError,
@@ -153,7 +154,8 @@ def open_routes(state: ConnectionState, mode: ClientMode) -> Routes:
     return _OPEN[state, mode]
 
 
-_BEFORE_IDENTITY = (ConnectionState.AWAITING_HELLO, ConnectionState.AWAITING_IDENTITY)
+_BEFORE_LOGIN = (ConnectionState.AWAITING_HELLO, ConnectionState.AWAITING_LOGIN)
+_BEFORE_IDENTITY = (*_BEFORE_LOGIN, ConnectionState.AWAITING_IDENTITY)
 
 
 def why_refused(method_id: int, state: ConnectionState) -> TelestoError:
@@ -167,6 +169,8 @@ def why_refused(method_id: int, state: ConnectionState) -> TelestoError:
         return UnexpectedPacketError(f"{name} is sent by the server only")
     if state is ConnectionState.DRAINING:
         return ShuttingDownError(f"the middleware is about to stop and takes no {name}")
+    if state is ConnectionState.AWAITING_LOGIN and not info.allowed.intersection(_BEFORE_LOGIN):
+        return NotAuthenticatedError(f"{name} needs a login: the service has users")
     if state in info.allowed:
         return ClientModePermissionError(f"a READ_ONLY client may not send {name}")
     if state in _BEFORE_IDENTITY and not info.allowed.intersection(_BEFORE_IDENTITY):

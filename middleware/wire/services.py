@@ -9,12 +9,14 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.common.settings import ServerSettings
+from telesto.middleware.common.tls import ServerTls
 from telesto.middleware.consumers.behaviour_monitor import BehaviourMonitor
 from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.metrics.tracing import Tracer
 from telesto.middleware.scheduling.dispatcher import Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
+from telesto.middleware.security.login import Logins
 from telesto.middleware.waiting.room import WaitingRoom
 from telesto.middleware.wire.quotas import Quotas
 
@@ -36,3 +38,5 @@ class Services:
     monitor: BehaviourMonitor
     quotas: Quotas
     events: EventLog
+    logins: Logins
+    tls: ServerTls | None

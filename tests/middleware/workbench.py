@@ -106,7 +106,9 @@ class Sender:
         self.answers: dict[int, Any] = {}
         self.order: list[int] = []
         self.finished = False
-        self.pipeline = Pipeline(self._answer, self._finish, lambda client: None)
+        self.pipeline = Pipeline(
+            self._answer, self._finish, lambda client: None, lambda packet_id, outcome: None
+        )
         self.pipeline.client = Client(client_id, 1, FULL)
         self.pipeline.frame_bytes = 1 << 20
         self.sent = 0

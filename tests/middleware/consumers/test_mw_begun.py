@@ -241,7 +241,9 @@ async def test_what_was_begun_and_not_answered_in_time_counts(
 
 # ---------------------------------------------------------------------------------- in memory
 def consumer(lease_s: float = 30.0) -> Consumer:
-    pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+    pipeline = Pipeline(
+        lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+    )
     return Consumer(1, 1, pipeline, 10, 0, lease_s=lease_s)
 
 

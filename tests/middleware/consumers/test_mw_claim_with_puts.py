@@ -83,7 +83,9 @@ class Bench:
         self.consumers, _ = without_database(room, announcer, self.settings)
         self.claims = ClaimTracker(self.consumers, announcer, Counters(), self.settings)
         self.sent: list[bytes] = []
-        self.pipeline = Pipeline(self.sent.append, lambda: None, lambda client: None)
+        self.pipeline = Pipeline(
+            self.sent.append, lambda: None, lambda client: None, lambda packet_id, outcome: None
+        )
         self.pipeline.client = Client(1, 1, FULL)
         self.pipeline.frame_bytes = 1 << 20
         group = PutGroup(Peers("1", 7))

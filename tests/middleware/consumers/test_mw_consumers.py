@@ -353,7 +353,9 @@ async def test_a_queue_whose_consumers_have_lost_their_credit_is_not_forgotten()
     room = empty_room()
     announcer = Announcer(room, lambda arrivals: None)
     consumers, _ = without_database(room, announcer, settings)
-    pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+    pipeline = Pipeline(
+        lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+    )
     claims: list[tuple[Any, ...]] = []
 
     async def claim(*arguments: Any) -> list[Any]:

@@ -19,7 +19,11 @@ from telesto.protocol import packets
 from wire import FULL
 
 REQUEST = Request(
-    Pipeline(lambda frame: None, lambda: None, lambda client: None), packets.Ping(), 1, Kind.PUT, 10
+    Pipeline(lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None),
+    packets.Ping(),
+    1,
+    Kind.PUT,
+    10,
 )
 
 
@@ -83,7 +87,9 @@ class Crowd:
         return self.members
 
     def come(self, address: str, client_id: int) -> Member:
-        pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+        pipeline = Pipeline(
+            lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+        )
         pipeline.address = address
         pipeline.client = Client(client_id, 1, FULL)
         self.members.append(Member(pipeline))
@@ -267,7 +273,9 @@ async def test_newcomers_have_every_other_turn() -> None:
     order: list[str] = []
 
     def pipeline(name: str, client_id: int) -> Pipeline:
-        made = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+        made = Pipeline(
+            lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+        )
         made.address = name
         if client_id:
             made.client = Client(client_id, 1, FULL)

@@ -286,6 +286,7 @@ CASES: list[tuple[str, ErrorCode, Ask]] = [
 #: Answered in another state, or never rejected but for the reasons that all packets share.
 _ELSEWHERE = {
     "Hello",
+    "Authenticate",
     "Ping",
     "CancelRequest",
     "RegisterClient",

@@ -22,9 +22,10 @@ from telesto.protocol import packets
 from telesto.protocol.packets import REQUESTS
 from wire import Wire, until
 
-#: Requests that only look, that put, read and answer messages, or that open the conversation.
+#: Requests that only look, that put, read and answer messages, or that open the conversation. What comes of
+#: Authenticate is written by the login.
 NOT_AUDITED = {
-    "Ping", "Hello", "Begin", "Credit", "CancelRequest",
+    "Ping", "Hello", "Authenticate", "Begin", "Credit", "CancelRequest",
     "PutMessage", "PutMessages", "PutToTopic", "ReadMessage", "ReadResponse", "GetFromTopics",
     "Confirm", "ConfirmPositions", "Release", "ListUnconfirmed", "Ack", "Nack", "Touch", "JoinQueue",
     "LeaveQueue", "GetQueueId", "GetQueueName", "GetQueues", "GetActiveQueues", "GetMessages",

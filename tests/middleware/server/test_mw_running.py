@@ -211,7 +211,7 @@ def test_others_are_told_an_address_they_can_use(
     assert listening.advertised(ServerSettings.load(**settings), address) == told
 
 
-@pytest.mark.settings(host="0.0.0.0")
+@pytest.mark.settings(host="0.0.0.0", insecure=True)
 async def test_one_that_listens_everywhere_tells_an_address_of_its_own(
     server: MiddlewareServer, database_url: str
 ) -> None:

@@ -35,7 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def pipeline() -> Pipeline:
-    return Pipeline(lambda frame: None, lambda: None, lambda client: None)
+    return Pipeline(lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None)
 
 
 def put(of: Pipeline, kind: Kind = Kind.PUT) -> Request:

@@ -35,7 +35,9 @@ class Room:
     def reader(
         self, client_id: int = 1, *, sender_id: int = 0, by_context: bool = False, wait_s: float | None = None
     ) -> Read:
-        pipeline = Pipeline(lambda frame: None, lambda: None, lambda client: None)
+        pipeline = Pipeline(
+            lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+        )
         pipeline.client = Client(client_id, 1, FULL)
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         wait = Wait((QUEUE,), deadline, by_context=by_context, selective=by_context or sender_id != 0)
