@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from telesto.client import arguments
 from telesto.client.errors import AddressError
-from telesto.protocol.errors import InvalidParameterError
+from telesto.protocol.errors import AuthenticationFailedError, InvalidParameterError
 from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
@@ -39,8 +39,15 @@ _SCHEME = "telesto"
 #: The scheme for connections by TLS.
 _SCHEME_TLS = "telestos"
 #: What errors do not show: a password, such as that in the URL of a database.
-_WITH_PASSWORD = re.compile("//.*@", re.DOTALL)
-_PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir")
+_WITH_PASSWORD = re.compile("(:(?://)?).*@", re.DOTALL)
+_PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir", "token_file")
+_ENCODE = (
+    "the URL's user and password must be percent-encoded: "
+    "%40 for @, %3A for :, %2F for /, %3F for ?, %23 for #"
+)
+_VARIABLES = ("TELESTO_USER", "TELESTO_PASSWORD", "TELESTO_PASSWORD_FILE", "TELESTO_TOKEN_FILE")
+#: More than a password or a token has.
+_SECRET_BYTES_MAX = 65_536
 _TLS_PARAMETERS = ("tls_ca", "tls_certificate", "tls_key", "tls_verify")
 
 
@@ -72,6 +79,58 @@ class TlsParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client logs in by. Files are read again for each connection.
+
+    Attributes:
+        user: the user; None when a token or a certificate says it, or nobody has to log in.
+        password: the password; None without one, or when it is in a file.
+        password_file: the file that holds it, and may end in a line end.
+        token_file: the file that holds a token.
+    """
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
+    token_file: str | None = None
+
+    @property
+    def has_password(self) -> bool:
+        """Tells whether there is a password."""
+        return self.password is not None or self.password_file is not None
+
+    @property
+    def given(self) -> str:
+        """What there is to log in by, for people; empty when there is nothing."""
+        if self.user is not None:
+            return f"the user {self.user!r}"
+        return "a password" if self.has_password else "a token" if self.token_file is not None else ""
+
+    def read_password(self) -> str:
+        """Returns the password. Raises AuthenticationFailedError for a file that cannot be read."""
+        if self.password is not None:
+            return self.password
+        assert self.password_file is not None
+        return _read_secret(self.password_file)
+
+    def read_token(self) -> str:
+        """Returns the token. Raises AuthenticationFailedError for a file that cannot be read."""
+        assert self.token_file is not None
+        return _read_secret(self.token_file).strip()
+
+
+def _read_secret(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_SECRET_BYTES_MAX)
+        return content.decode().removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise AuthenticationFailedError(f"cannot read {path} to log in: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise AuthenticationFailedError(f"{path} is not text in UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceUrl:
     """A URL taken apart; what it does not name is None."""
 
@@ -82,10 +141,15 @@ class ServiceUrl:
     existing: ExistingClient | None = None
     state_dir: str | None = None
     tls: TlsParameters | None = None
+    credentials: Credentials = Credentials()
 
 
 def parse_url(url: str | None) -> ServiceUrl:
-    """Reads ``telesto://host:port,host:port/?name=...&client_id=...&mode=...&existing=...&state_dir=...``.
+    """Reads ``telesto://user:password@host:port,host:port/?name=...``.
+
+    Further parameters are ``client_id``, ``mode``, ``existing``, ``state_dir`` and ``token_file``. What is
+    not in the URL to log in by is in the environment: TELESTO_USER, TELESTO_PASSWORD, TELESTO_PASSWORD_FILE,
+    TELESTO_TOKEN_FILE.
 
     ``telestos://`` connects by TLS, with ``tls_ca``, ``tls_certificate``, ``tls_key`` (PEM files) and
     ``tls_verify=no``.
@@ -97,11 +161,12 @@ def parse_url(url: str | None) -> ServiceUrl:
         url = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
     if not isinstance(url, str):
         raise TypeError(f"url must be a str, not {type(url).__name__}")
-    shown = _WITH_PASSWORD.sub("//...@", url)
+    shown = _WITH_PASSWORD.sub(r"\1...@", url)
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise AddressError(f"{shown!r} is not a URL: {error}") from error
+        reason = "" if "@" in url else f": {error}"  # it may show a password
+        raise AddressError(f"{shown!r} is not a URL{reason}") from None
     if parts.scheme not in (_SCHEME, _SCHEME_TLS) or not url[len(parts.scheme) :].startswith("://"):
         raise AddressError(
             f"{shown!r} does not begin with {_SCHEME}://; write {_SCHEME}://host:port, or with TLS "
@@ -111,10 +176,32 @@ def parse_url(url: str | None) -> ServiceUrl:
         raise AddressError(
             f"{shown!r} has a path; after the addresses only /?name=value parameters may follow"
         )
-    if "@" in parts.netloc:
-        raise AddressError("a user or password in the URL is not supported; name the client by ?name=...")
-    addresses = tuple(parse_address(text) for text in parts.netloc.split(","))
-    return _with_parameters(addresses, parts.query, tls=parts.scheme == _SCHEME_TLS)
+    login, at, hosts = parts.netloc.rpartition("@")
+    if "@" in login:
+        raise AddressError(_ENCODE)
+    user, _, password = login.partition(":")
+    try:
+        return _with_parameters(
+            tuple(parse_address(text) for text in hosts.split(",")),
+            parts.query,
+            tls=parts.scheme == _SCHEME_TLS,
+            user=_login_part("user", user) if at else None,
+            password=_login_part("password", password) if ":" in login else None,
+        )
+    except AddressError:
+        if not at and "@" in url.partition("/?")[0]:  # then what the error shows may be of a password
+            raise AddressError(_ENCODE) from None
+        raise
+
+
+def _login_part(part: str, text: str) -> str:
+    try:
+        decoded = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise AddressError(f"the URL's {part} is not UTF-8 behind its percent signs") from None
+    if not decoded:
+        raise AddressError(f"the URL's {part} is empty; write telesto://user:password@host")
+    return decoded
 
 
 def parse_address(text: str) -> Address:
@@ -155,7 +242,9 @@ def _split_port(text: str) -> tuple[str, str]:
         raise AddressError(f"{text!a} is not UTF-8 behind its percent signs") from error
 
 
-def _with_parameters(addresses: tuple[Address, ...], query: str, *, tls: bool) -> ServiceUrl:
+def _with_parameters(
+    addresses: tuple[Address, ...], query: str, *, tls: bool, user: str | None, password: str | None
+) -> ServiceUrl:
     try:
         options = {"keep_blank_values": True, "strict_parsing": True, "errors": "strict"}
         pairs = parse_qsl(query, **options) if query else []  # type: ignore[arg-type]
@@ -185,7 +274,22 @@ def _with_parameters(addresses: tuple[Address, ...], query: str, *, tls: bool) -
         existing=_existing(values.get("existing")),
         state_dir=_state_dir(values.get("state_dir")),
         tls=_tls(values) if tls else None,
+        credentials=_credentials(user, password, values.get("token_file")),
     )
+
+
+def _credentials(user: str | None, password: str | None, token_file: str | None) -> Credentials:
+    """Takes what the URL does not have from the environment."""
+    if token_file is not None and (not token_file or "\0" in token_file):
+        raise AddressError("the URL's token_file must name a file")
+    user = user or os.environ.get(_VARIABLES[0]) or None
+    if password is None and token_file is None:
+        given = {name: value for name in _VARIABLES[1:] if (value := os.environ.get(name))}
+        if len(given) > 1:
+            raise AddressError(f"{' and '.join(given)} are set; only one of them can be used to log in")
+        secrets = (given.get(name) for name in _VARIABLES[1:])
+        return Credentials(user, *secrets)
+    return Credentials(user, password, token_file=token_file)
 
 
 def _client_id(text: str | None) -> int | None:

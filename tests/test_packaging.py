@@ -1,4 +1,4 @@
-"""What users install: the wheel holds every part, and the client needs nothing but Python."""
+"""What users install: the wheel holds every part, and the client needs only Python until it logs in."""
 
 import os
 import subprocess

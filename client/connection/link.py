@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from telesto.client.calls.queue_calls import SENT, Call
 from telesto.client.url import Address
 from telesto.protocol.errors import MessageTooLargeError, TelestoError
 from telesto.protocol.framing import FrameDecoder
 from telesto.protocol.packets import MAX_FRAME_UNIDENTIFIED, REQUESTS, Packet
+
+if TYPE_CHECKING:
+    import ssl
 
 _PACKET_ID_MAX = 0xFFFFFFFF
 _LENGTH_FIELD = 4
@@ -65,12 +68,21 @@ class Link:
         first_bytes: the first bytes that came, until something of Telesto's protocol has; then None.
         unheard: bytes that were sent since something came.
         look_at: when to look whether the other end lives (telesto.client.connection.liveness).
+        secured: its TLS; None without.
         max_frame: the longest frame that the middleware accepts at present.
         max_frame_identified: the longest frame that it accepts once it knows the client.
     """
 
-    def __init__(self, address: Address, max_frame: int, now: float, ping_after: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        max_frame: int,
+        now: float,
+        ping_after: float,
+        secured: ssl.SSLObject | ssl.SSLSocket | None = None,
+    ) -> None:
         self.address = address
+        self.secured = secured
         self.decoder = FrameDecoder(max_frame)
         self.pending: dict[int, Call[Any]] = {}
         self.output: list[bytes] = []

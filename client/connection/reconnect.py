@@ -80,7 +80,7 @@ class ReconnectPolicy:
                 self._unanswered_since = self.attempt_at
             self._unanswered += 1
         self._addresses.failed()
-        self.attempt_at = self._clock() + self._addresses.pause()
+        self.attempt_at = self._clock() + max(self._addresses.pause(), error.retry_after or 0.0)
 
     def lost(self, error: TelestoError) -> None:
         """The connection ended; the next attempt goes elsewhere, at once."""

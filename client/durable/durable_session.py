@@ -46,7 +46,7 @@ from telesto.client.models import HandOverId, Message, RecoveredPut
 from telesto.client.options import ClientOptions
 from telesto.client.session.base import ConnectCall, Phase
 from telesto.client.session.session import Session
-from telesto.client.url import Address
+from telesto.client.url import Address, Credentials
 from telesto.protocol.errors import ClientNotExistingError, ErrorClass, TelestoError
 
 _NOTHING_DONE = (ErrorClass.REJECTED, ErrorClass.RETRYABLE)
@@ -71,6 +71,7 @@ class DurableSession(Session):
         chance: random.Random | None = None,
         *,
         name_lock: NameLock | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._wal: WriteAheadLog = WriteAheadLog(options, clock)
         self._watchers: list[SettledCall] = []
@@ -78,7 +79,9 @@ class DurableSession(Session):
         self._with_caller: set[int] = set()
         #: The records to which what the state owes has been added.
         self._entered: ReceivedMessages | None = None
-        super().__init__(addresses, options, "once", clock, chance, name_lock=name_lock)
+        super().__init__(
+            addresses, options, "once", clock, chance, name_lock=name_lock, credentials=credentials
+        )
 
     def load(self, stored: StoredState) -> None:
         """Goes on from a state."""
@@ -134,7 +137,7 @@ class DurableSession(Session):
         for call in held:
             if call.phase == HELD:
                 self._release_unwritten(call, error)
-        greeting = self.phase is Phase.GREETING  # that depends on nothing
+        greeting = self.phase in (Phase.GREETING, Phase.LOGGING_IN)  # that depends on nothing
         unsent = [] if self.link is None or greeting else self.link.take_back()
         numbers = [call.number for call in unsent if call.number]
         if numbers:

@@ -351,7 +351,7 @@ class AsyncDriver:
             if self.session.next_attempt is None or connection.transport.is_closing():
                 connection.transport.abort()
                 continue
-            connection.link = self.session.link_up(address)
+            connection.link = self.session.link_up(address, connection.transport.get_extra_info("ssl_object"))
             self._connection = connection
             self._serve()
 

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from telesto.client.bookkeeping.consumer_calls import NextCall
 from telesto.client.bookkeeping.consumer_state import ConsumerState
@@ -43,6 +43,9 @@ from telesto.client.models import Message
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Session
 from telesto.client.url import Address, TlsParameters
+
+if TYPE_CHECKING:
+    import ssl
 
 ResultT = TypeVar("ResultT")
 CallT = TypeVar("CallT", bound=Call[Any])
@@ -614,7 +617,8 @@ class Driver:
             self.sock.setblocking(False)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._poll.register(self.sock, select.POLLIN)
-            self._link = self.session.link_up(address)
+            secured = None if self._tls is None else cast("ssl.SSLSocket", outcome)
+            self._link = self.session.link_up(address, secured)
 
     def _open(self, address: Address) -> socket.socket | OSError | UnicodeError:
         """Opens a connection, with the lock released; an attempt ends in time for what is due."""

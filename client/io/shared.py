@@ -89,7 +89,7 @@ def make_session(
     if not isinstance(options, ClientOptions):
         raise TypeError(f"options must be ClientOptions, not {type(options).__name__}")
     if state_dir is None:
-        return Session(url.addresses, options, delivery, name_lock=NameLock())
+        return Session(url.addresses, options, delivery, name_lock=NameLock(), credentials=url.credentials)
     if not isinstance(state_dir, (str, os.PathLike)):
         raise TypeError(f"state_dir must be a path, not {type(state_dir).__name__}")
     if "\0" in str(state_dir) or not str(state_dir):
@@ -100,7 +100,7 @@ def make_session(
         raise InvalidParameterError(
             "a client with a state_dir cannot go on as a temporary one: its state has its name"
         )
-    return DurableSession(url.addresses, options, name_lock=NameLock())
+    return DurableSession(url.addresses, options, name_lock=NameLock(), credentials=url.credentials)
 
 
 def client_tls(parameters: TlsParameters | None) -> ClientTls | None:

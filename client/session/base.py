@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from telesto.client.bookkeeping.identity import (
     HandshakeResult,
@@ -18,14 +18,15 @@ from telesto.client.bookkeeping.identity import (
 from telesto.client.bookkeeping.takeover import Takeover
 from telesto.client.calls import failures
 from telesto.client.calls.queue_calls import DONE, Call, PingCall
-from telesto.client.connection import greeting
+from telesto.client.connection import greeting, login
 from telesto.client.connection.link import InternalRequest, Link
 from telesto.client.connection.liveness import LivenessCheck
+from telesto.client.connection.login import Exchange
 from telesto.client.connection.name_lock import NameLock
 from telesto.client.connection.reconnect import ReconnectPolicy
 from telesto.client.errors import ForkedError, NameInUseError
 from telesto.client.options import ClientOptions
-from telesto.client.url import Address
+from telesto.client.url import Address, Credentials
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     AuthenticationFailedError,
@@ -41,6 +42,9 @@ from telesto.protocol.errors import (
 from telesto.protocol.packets import ClientMode, Packet
 from telesto.version import VERSION
 
+if TYPE_CHECKING:
+    import ssl
+
 _LIBRARY = "telesto-python"
 
 
@@ -49,6 +53,7 @@ class Phase(Enum):
 
     ABSENT = auto()
     GREETING = auto()
+    LOGGING_IN = auto()
     GREETED = auto()
     IDENTIFYING = auto()
     READY = auto()
@@ -87,9 +92,13 @@ class BaseSession(ABC):
         clock: Callable[[], float],
         chance: random.Random,
         name_lock: NameLock | None,
+        credentials: Credentials,
     ) -> None:
         self._options = options
         self._clock = clock
+        self._credentials = credentials
+        #: The login that is under way.
+        self._login: Exchange | None = None
         #: Held while there is an identity that is ``locked``; None for a session without files.
         self._name_lock = name_lock
         #: Identifies the database of the service that has been reached; empty when it does not say.
@@ -242,7 +251,7 @@ class BaseSession(ABC):
         call = PingCall()
         self._start_clock(call)
         call.on_answer = self._ponged
-        if self.link is not None and self.phase is not Phase.GREETING:
+        if self.link is not None and self.phase not in (Phase.GREETING, Phase.LOGGING_IN):
             self.send(self.link, call, 0, [], self._clock())
             return call
         if self.link is None and self._identity is None and not self._pings:
@@ -276,10 +285,10 @@ class BaseSession(ABC):
                 self.fail(call, error)
             self._pings.clear()
 
-    def link_up(self, address: Address) -> Link:
-        """A connection is open."""
+    def link_up(self, address: Address, secured: ssl.SSLObject | ssl.SSLSocket | None = None) -> Link:
+        """A connection is open; ``secured`` is its TLS, if any."""
         now, ping_after = self._clock(), self._options.ping_after
-        self.link = Link(address, self._options.max_frame, now, ping_after)
+        self.link = Link(address, self._options.max_frame, now, ping_after, secured)
         self._liveness = LivenessCheck(self.link, ping_after, now)
         self.writable = True
         self.phase = Phase.GREETING
@@ -378,11 +387,42 @@ class BaseSession(ABC):
                 f"the middleware speaks protocol {response.major}, this library {packets.PROTOCOL_MAJOR}"
             )
             self.drop_link(UnsupportedVersionError(details))
-        elif response.mechanisms:
-            details = f"the middleware asks for authentication, by {', '.join(response.mechanisms)}"
-            self.handshake_refused(AuthenticationFailedError(details))
         else:
-            self.greeted(response)
+            self._log_in(response)
+
+    def _log_in(self, hello: packets.HelloResponse) -> None:
+        """Logs in if it is asked for."""
+        link = self.link
+        assert link is not None
+        try:
+            exchange = login.begin(hello.mechanisms, self._credentials, link.address, link.secured)
+            if exchange is None:
+                self.greeted(hello)
+                return
+            self.phase = Phase.LOGGING_IN
+            self._login = exchange
+            self._send_login(exchange.first(), hello)
+        except AuthenticationFailedError as error:
+            self.handshake_refused(error)
+
+    def _send_login(self, data: bytes, hello: packets.HelloResponse) -> None:
+        assert self._login is not None
+        packet = packets.Authenticate(self._login.mechanism, data)
+        self._send_handshake(packet, lambda request: self._login_answered(request, hello))
+
+    def _login_answered(self, request: InternalRequest, hello: packets.HelloResponse) -> None:
+        response: packets.AuthenticateResponse = request.response
+        assert self._login is not None
+        try:
+            data = self._login.answer(response.data, done=response.done)
+        except AuthenticationFailedError as error:
+            self.handshake_refused(error)
+            return
+        if data is None:
+            self._login = None
+            self.greeted(hello)
+        else:
+            self._send_login(data, hello)
 
     def greeted(self, response: packets.HelloResponse) -> None:
         """Version and limits are agreed on."""
@@ -507,7 +547,9 @@ class BaseSession(ABC):
         """An error answers the greeting or the attempt to be the client."""
         identity = self._identity if self.phase is Phase.IDENTIFYING else None
         by_name = identity is not None and identity.client_id is None and identity.existing != "error"
-        if isinstance(error, TakeoverBusyError):
+        if isinstance(error, AuthenticationFailedError):
+            self._login_failed(error)
+        elif isinstance(error, TakeoverBusyError):
             self._takeovers_busy += 1
             self._identify_at = self._reconnect.retry_time(self._takeovers_busy)
         elif identity is not None and by_name and isinstance(error, ClientNotExistingError):
@@ -521,6 +563,13 @@ class BaseSession(ABC):
             self.handshake_refused(error)
         else:
             self.drop_link(error)
+
+    def _login_failed(self, error: AuthenticationFailedError) -> None:
+        user = None if self._login is None else self._login.user
+        error.details = (
+            f"the service refuses the login{'' if user is None else f' of {user!r}'}: {error.details}"
+        )
+        self.handshake_refused(error)
 
     def _retry_identify(self, now: float) -> None:
         """Asks again for a client whose takeover was busy, when it is time."""

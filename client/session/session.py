@@ -73,7 +73,7 @@ from telesto.client.options import ClientOptions
 from telesto.client.session.base import BaseSession, ConnectCall, Phase, ignore
 from telesto.client.session.put_coalescing import ALONE, JointLimits, JointPut, join
 from telesto.client.session.waiting_calls import WaitingCalls
-from telesto.client.url import Address
+from telesto.client.url import Address, Credentials
 from telesto.protocol import packets
 from telesto.protocol.errors import (
     ClientNotExistingError,
@@ -122,8 +122,11 @@ class Session(BaseSession):
         chance: random.Random | None = None,
         *,
         name_lock: NameLock | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(addresses, options, clock, chance or random.Random(), name_lock)
+        super().__init__(
+            addresses, options, clock, chance or random.Random(), name_lock, credentials or Credentials()
+        )
         self._fast = delivery == "fast"
         self._waiting_calls = WaitingCalls(options.max_waiting_calls)
         self._ledger = Ledger(
@@ -810,7 +813,7 @@ class Session(BaseSession):
             self.fenced(error)
             return
         if isinstance(call, InternalRequest) and (
-            error_class is not ErrorClass.FATAL or self.phase is Phase.GREETING
+            error_class is not ErrorClass.FATAL or self.phase in (Phase.GREETING, Phase.LOGGING_IN)
         ):
             call.on_refused(error)
             return

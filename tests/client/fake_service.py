@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import scramp
+
 from fake_topics import FakeTopics, TopicRefusalError
 from telesto.protocol import packets
 from telesto.protocol.errors import ERRORS, ErrorClass, ErrorCode
@@ -121,6 +123,15 @@ class Parked:
     until: float
 
 
+_BEFORE_IDENTITY = (
+    packets.Hello,
+    packets.Authenticate,
+    packets.Ping,
+    packets.RegisterClient,
+    packets.IdentifyClient,
+)
+
+
 def _handler_name(packet: str) -> str:
     return "_on" + re.sub("([A-Z])", r"_\1", packet).lower()
 
@@ -138,6 +149,8 @@ class FakeService:
         self.idle_limit_ms = 0
         self.page_rows = 1000
         self.addresses: list[str] = []
+        #: The passwords of the users; with any, a connection has to log in.
+        self.passwords: dict[str, str] = {}
         self.clients: dict[int, StoredClient] = {}
         self.queues: dict[int, StoredQueue] = {}
         self.operations: dict[tuple[int, int, int], packets.OperationResult] = {}
@@ -356,6 +369,8 @@ class FakeConnection:
         self.open = True
         self.closing = False
         self.draining = False
+        self.awaits_login = False
+        self.scram: Any = None
         self.client: StoredClient | None = None
         self.session = 0
         self.last_number = 0
@@ -469,9 +484,9 @@ class FakeConnection:
         self._execute(packet_id, packet)
 
     def _execute(self, packet_id: int, packet: Any) -> None:
-        if not isinstance(
-            packet, (packets.Hello, packets.Ping, packets.RegisterClient, packets.IdentifyClient)
-        ):
+        if self.awaits_login and not isinstance(packet, (packets.Authenticate, packets.Ping)):
+            raise RefusalError(ErrorCode.NOT_AUTHENTICATED)
+        if not isinstance(packet, _BEFORE_IDENTITY):
             if self.client is None:
                 raise RefusalError(ErrorCode.NOT_IDENTIFIED)
             if not isinstance(packet, packets.CancelRequest):
@@ -519,6 +534,7 @@ class FakeConnection:
     def _on_hello(self, _: int, packet: packets.Hello) -> packets.Packet:
         service = self.service
         self.max_frame = min(packet.max_frame, service.max_frame)
+        self.awaits_login = bool(service.passwords)
         return packets.HelloResponse(
             packets.PROTOCOL_MAJOR,
             0,
@@ -527,13 +543,28 @@ class FakeConnection:
             self.max_frame,
             service.idle_limit_ms,
             service.max_unconfirmed,
-            [],
+            ["SCRAM-SHA-256"] if service.passwords else [],
             service.addresses,
             [],
             max_body=service.max_body,
             max_put_elements=service.max_put_elements,
             incarnation=service.incarnation,
         )
+
+    def _on_authenticate(self, _: int, packet: packets.Authenticate) -> packets.Packet:
+        if self.scram is None:
+            method = scramp.ScramMechanism("SCRAM-SHA-256")
+            self.scram = method.make_server(
+                lambda name: method.make_auth_info(self.service.passwords.get(name, "unknown"))
+            )
+            self.scram.set_client_first(packet.data.decode())
+            return packets.AuthenticateResponse(self.scram.get_server_first().encode(), False)
+        try:
+            self.scram.set_client_final(packet.data.decode())
+        except scramp.ScramException:
+            raise RefusalError(ErrorCode.AUTHENTICATION_FAILED) from None
+        self.awaits_login = False
+        return packets.AuthenticateResponse(self.scram.get_server_final().encode(), True)
 
     def _on_ping(self, _: int, __: packets.Ping) -> packets.Packet:
         return packets.Pong()
