@@ -37,6 +37,7 @@ COMMANDS = {
     "consumer": "admin.consumer",
     "middleware": "admin.middleware",
     "dead": "admin.dead",
+    "user": "admin.user",
     "message": "messages.message",
     "audit": "admin.audit",
     "bench": "lab.bench",

@@ -12,6 +12,10 @@ PREFIX = "TELESTO_"
 OTHERS = frozenset(
     {
         "TELESTO_URL",
+        "TELESTO_USER",
+        "TELESTO_PASSWORD",
+        "TELESTO_PASSWORD_FILE",
+        "TELESTO_TOKEN_FILE",
         "TELESTO_STATE_DIR",
         "TELESTO_RETRY_FOR",
         "TELESTO_TRY_TIMEOUT",

@@ -29,10 +29,12 @@ from telesto.db.embedded.cluster import DataDirectory
 from telesto.db.install.url import without_password
 from telesto.middleware.common import listening
 from telesto.middleware.common.audit import AuditFile, AuditFileError
+from telesto.middleware.common.listening import ExposedError
 from telesto.middleware.common.logs import configure, logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.tls import ServerTls, TlsFilesError
 from telesto.middleware.database.start import DatabaseStart
+from telesto.middleware.security.tokens import TokenKeyError, TokenKeys
 
 _log = logger("serve")
 
@@ -67,6 +69,10 @@ def run_service(plan: ServePlan) -> int:
     # As that account: what it may not read or open now, it could not later either, as after a SIGHUP.
     _check_files(plan.settings, account)
     with _address_errors(plan.settings, account):
+        try:
+            listening.check_exposure(plan.settings)
+        except ExposedError as error:
+            raise usage_error(str(error)) from error
         # Before the database starts: a port in use should be reported at once.
         settings = plan.settings
         listening.bind(settings.host, settings.port, reuse_port=settings.reuse_port).close()
@@ -103,6 +109,11 @@ def _check_files(settings: ServerSettings, account: Account | None) -> None:
             AuditFile(settings.audit_log).close()
         except AuditFileError as error:
             raise usage_error(f"TELESTO_AUDIT_LOG: {error}{_as(account)}") from error
+    if settings.jwt_key_file is not None:
+        try:
+            TokenKeys(settings.jwt_key_file, settings.jwt_audience, settings.jwt_issuer)
+        except TokenKeyError as error:
+            raise usage_error(f"TELESTO_JWT_KEY_FILE: {error}{_as(account)}") from error
     if settings.tls_certificate is None:
         return
     try:

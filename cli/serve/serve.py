@@ -41,6 +41,14 @@ TlsClientCa = Annotated[
         help="Clients must present a certificate from an authority in this file (PEM).",
     ),
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        help="Listen on an address that others reach, without TLS, and without a login while there are no "
+        "users.",
+    ),
+]
 DataDirectory = Annotated[
     Path,
     typer.Option(
@@ -79,6 +87,7 @@ def serve(
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
+    insecure: Insecure = False,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     database_url: DatabaseUrl = None,
     processes: Processes = None,
@@ -105,6 +114,7 @@ def serve(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         tls_client_ca=tls_client_ca,
+        insecure=insecure or None,
         database_url=database_url,
         processes=processes,
     )

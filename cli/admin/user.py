@@ -1,0 +1,469 @@
+"""`telesto user add|passwd|list|show|disable|enable|delete|allow|revoke`, on the database."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from telesto.cli.admin.db import DataDirectory
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import DictRow
+
+
+def _names(incomplete: str) -> list[str]:
+    """Names of users that begin so, of TELESTO_DATABASE_URL or the service of the usual data directory."""
+    try:
+        from telesto.db.embedded.server import running_url
+
+        url = os.environ.get("TELESTO_DATABASE_URL") or running_url(DEFAULT_DATA_DIRECTORY)
+        if url is None:
+            return []
+        import psycopg
+
+        with psycopg.connect(url, connect_timeout=1) as connection:
+            rows = connection.execute("SELECT name FROM telesto.users ORDER BY name LIMIT 200").fetchall()
+    except Exception:  # noqa: BLE001 - whatever it is, there is nothing to complete then
+        return []
+    return [name for (name,) in rows if name.startswith(incomplete) and name.replace("-", "").isalnum()]
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.", autocompletion=_names)]
+PasswordFile = Annotated[
+    str | None,
+    typer.Option(
+        "--password-file", metavar="FILE", help="Read the password from this file; - for standard input."
+    ),
+]
+NoPassword = Annotated[
+    bool, typer.Option("--no-password", help="No password: a certificate or a token only.")
+]
+Generate = Annotated[bool, typer.Option("--generate", help="Make up a password, and print it.")]
+Administrator = Annotated[bool, typer.Option("--administrator", help="Everything.")]
+Monitor = Annotated[
+    bool, typer.Option("--monitor", help="Seeing everything: lists, statistics, histories; changing nothing.")
+]
+
+
+def _patterns(option: str, what: str) -> Any:
+    return typer.Option(option, metavar="PATTERN", help=f"{what} * stands for any characters, ? for one.")
+
+
+Configure = Annotated[
+    list[str] | None,
+    _patterns("--configure", "Creating, changing and deleting the queues and topics that match."),
+]
+Put = Annotated[list[str] | None, _patterns("--put", "Putting into those that match.")]
+Get = Annotated[
+    list[str] | None, _patterns("--get", "Reading, browsing and consuming from those that match.")
+]
+Admin = Annotated[
+    list[str] | None,
+    _patterns("--admin", "Purging, cancelling and handling dead letters of those that match."),
+]
+Clients = Annotated[list[str] | None, _patterns("--clients", "Being clients whose names match.")]
+Last = Annotated[
+    bool, typer.Option("--last", help="Also the last user: then the service asks for no login any more.")
+]
+
+_RIGHTS = ("configure", "put", "get", "admin", "clients")
+_COLUMNS = (
+    "name, verifier IS NOT NULL AS password, enabled, administrator, monitor, "
+    "configure, put, get, admin, clients, created_at"
+)
+_PATTERN_MAX = 255
+
+
+def add(
+    name: Name,
+    password_file: PasswordFile = None,
+    no_password: NoPassword = False,
+    generate: Generate = False,
+    administrator: Administrator = False,
+    monitor: Monitor = False,
+    configure: Configure = None,
+    put: Put = None,
+    get: Get = None,
+    admin: Admin = None,
+    clients: Clients = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Add a user. As soon as there is one, the service asks everybody for a login.
+
+    The password is asked for, or comes from a file, standard input or --generate; never from an argument.
+    """
+    _check_name(name)
+    rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
+    password = _password(name, password_file, no_password=no_password, generate=generate)
+    values = {
+        "name": name,
+        "verifier": _verifier(password),
+        "administrator": administrator,
+        "monitor": monitor,
+        **rights,
+    }
+    with _users(database_url, data_dir) as connection:
+        others = _count(connection)
+        _one(
+            connection,
+            f"INSERT INTO telesto.users ({', '.join(values)}) "
+            f"VALUES ({', '.join(f'%({column})s' for column in values)}) "
+            "ON CONFLICT (name) DO NOTHING RETURNING name",
+            values,
+            f"there is a user {name!r} already",
+        )
+    _tell(name, "added", password if generate else None, as_json=as_json)
+    if not others:
+        output.print_note("This is the first user: from now on, everybody has to log in.")
+        if not administrator:
+            output.print_note("No user is an administrator yet: telesto user allow NAME --administrator")
+
+
+def passwd(
+    name: Name,
+    password_file: PasswordFile = None,
+    no_password: NoPassword = False,
+    generate: Generate = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Change a user's password, for logins from now on.
+
+    Connections that have logged in stay; disable and enable the user to end them.
+    """
+    password = _password(name, password_file, no_password=no_password, generate=generate)
+    _change(database_url, data_dir, name, "verifier = %(verifier)s", {"verifier": _verifier(password)})
+    _tell(name, "password changed", password if generate else None, as_json=as_json)
+
+
+def list_users(
+    database_url: DatabaseUrl = None, data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False
+) -> None:
+    """List the users, by name."""
+    with _users(database_url, data_dir) as connection:
+        found = connection.execute(f"SELECT {_COLUMNS} FROM telesto.users ORDER BY name".encode()).fetchall()
+    output.print_list(
+        found,
+        (
+            output.Column("name", lambda user: user["name"], cut=True),
+            output.Column("enabled", lambda user: _yes(user["enabled"])),
+            output.Column("password", lambda user: _yes(user["password"])),
+            output.Column("tags", lambda user: _tags(user)),
+            *(output.Column(right, _patterns_of(right), cut=True) for right in _RIGHTS),
+        ),
+        as_json=as_json,
+        as_dict=_as_dict,
+        empty="There are no users: nobody has to log in.",
+    )
+
+
+def show(
+    name: Name,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Show a user and what it may do."""
+    with _users(database_url, data_dir) as connection:
+        user = _one(
+            connection,
+            f"SELECT {_COLUMNS} FROM telesto.users WHERE name = %(name)s",
+            {"name": name},
+            _unknown(name),
+        )
+    if as_json:
+        output.print_json(_as_dict(user))
+        return
+    output.print_properties(
+        {
+            "name": user["name"],
+            "enabled": _yes(user["enabled"]),
+            "password": _yes(user["password"]),
+            "tags": _tags(user),
+            **{right: _shown(user[right]) for right in _RIGHTS},
+            "created (UTC)": str(_as_dict(user)["created_at"])[:19],
+        }
+    )
+
+
+def disable(
+    name: Name,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Let a user log in no more, and end its connections within a second."""
+    _change(database_url, data_dir, name, "enabled = false", {})
+    _tell(name, "disabled", as_json=as_json)
+
+
+def enable(
+    name: Name,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Let a user log in again."""
+    _change(database_url, data_dir, name, "enabled = true", {})
+    _tell(name, "enabled", as_json=as_json)
+
+
+def delete(
+    name: Name,
+    yes: Yes = False,
+    last: Last = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Delete a user, and end its connections within a second. Its clients belong to nobody then."""
+    from telesto.cli.terminal.asking import ask
+
+    ask(yes, f"Delete the user {name!r}?")
+    with _users(database_url, data_dir) as connection:
+        connection.execute("LOCK TABLE telesto.users IN SHARE ROW EXCLUSIVE MODE")
+        values = {"name": name}
+        _one(
+            connection,
+            "DELETE FROM telesto.users WHERE name = %(name)s RETURNING name",
+            values,
+            _unknown(name),
+        )
+        if not last and not _count(connection):
+            raise CommandError(
+                f"{name!r} is the last user: without it nobody has to log in any more, and whoever reaches "
+                "the service may do everything; add --last to do that",
+                ExitCode.REFUSED,
+            )
+    _tell(name, "deleted", as_json=as_json)
+
+
+def allow(
+    name: Name,
+    administrator: Administrator = False,
+    monitor: Monitor = False,
+    configure: Configure = None,
+    put: Put = None,
+    get: Get = None,
+    admin: Admin = None,
+    clients: Clients = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Allow a user more. It holds within a second, also for open connections."""
+    rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
+    changes = [
+        f"{right} = {right} || ARRAY("
+        f"SELECT new FROM unnest(%({right})s::text[]) AS new WHERE new <> ALL ({right}))"
+        for right in rights
+    ]
+    tags = {"administrator": administrator, "monitor": monitor}
+    _change_rights(database_url, data_dir, name, changes, rights, tags, "allowed", as_json=as_json)
+
+
+def revoke(
+    name: Name,
+    administrator: Administrator = False,
+    monitor: Monitor = False,
+    configure: Configure = None,
+    put: Put = None,
+    get: Get = None,
+    admin: Admin = None,
+    clients: Clients = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Take from a user what it was allowed: the same tags and patterns. It holds within a second."""
+    rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
+    changes = [
+        f"{right} = ARRAY(SELECT old FROM unnest({right}) WITH ORDINALITY AS had (old, place)"
+        f" WHERE old <> ALL (%({right})s::text[]) ORDER BY place)"
+        for right in rights
+    ]
+    tags = {"administrator": administrator, "monitor": monitor}
+    _change_rights(database_url, data_dir, name, changes, rights, tags, "revoked", as_json=as_json)
+
+
+# ------------------------------------------------------------------------------------- the database
+@contextmanager
+def _users(database_url: str | None, data_dir: Path) -> Iterator[Connection[DictRow]]:
+    """A transaction on the database, which is committed at the end of the block."""
+    import psycopg
+    from psycopg.rows import dict_row
+
+    from telesto.cli.admin.database import database_for, explained_errors
+
+    with (
+        database_for(database_url, data_dir) as url,
+        explained_errors(url),
+        psycopg.connect(url, row_factory=dict_row) as connection,
+    ):
+        try:
+            yield connection
+        except psycopg.errors.CheckViolation:
+            raise usage_error("a right of a user has at most 64 patterns") from None
+
+
+def _one(connection: Connection[DictRow], statement: str, values: Mapping[str, Any], none: str) -> DictRow:
+    row = connection.execute(statement.encode(), values).fetchone()
+    if row is None:
+        raise CommandError(none, ExitCode.REFUSED)
+    return row
+
+
+def _count(connection: Connection[DictRow]) -> int:
+    row = connection.execute("SELECT count(*) AS users FROM telesto.users").fetchone()
+    assert row is not None
+    return int(row["users"])
+
+
+def _change(
+    database_url: str | None, data_dir: Path, name: str, change: str, values: Mapping[str, Any]
+) -> None:
+    with _users(database_url, data_dir) as connection:
+        statement = f"UPDATE telesto.users SET {change} WHERE name = %(name)s RETURNING name"
+        _one(connection, statement, {"name": name, **values}, _unknown(name))
+
+
+def _change_rights(
+    database_url: str | None,
+    data_dir: Path,
+    name: str,
+    changes: list[str],
+    rights: Mapping[str, list[str]],
+    tags: Mapping[str, bool],
+    done: str,
+    *,
+    as_json: bool,
+) -> None:
+    all_changes = changes + [f"{tag} = {done == 'allowed'}" for tag, given in tags.items() if given]
+    if not all_changes:
+        raise usage_error(
+            "name a right: --put, --get, --configure, --admin, --clients, --monitor, --administrator"
+        )
+    _change(database_url, data_dir, name, ", ".join(all_changes), rights)
+    _tell(name, done, as_json=as_json)
+
+
+# ------------------------------------------------------------------------------ what is read and said
+def _check_name(name: str) -> None:
+    from scramp import ScramClient, ScramException
+
+    from telesto.client.arguments import check_name
+    from telesto.protocol.errors import InvalidParameterError
+
+    try:
+        check_name("name", name)
+        prepared = str(ScramClient(["SCRAM-SHA-256"], name, "password").username)
+    except InvalidParameterError as error:
+        raise usage_error(error.details) from None
+    except ScramException:
+        raise usage_error(f"{name!r} has characters that the names of users cannot have (RFC 4013)") from None
+    if prepared != name:
+        raise usage_error(f"{name!r} is written {prepared!r} in logins (RFC 4013); add the user by that name")
+
+
+def _checked(given: Mapping[str, list[str] | None]) -> dict[str, list[str]]:
+    rights = {right: list(dict.fromkeys(patterns)) for right, patterns in given.items() if patterns}
+    for right, patterns in rights.items():
+        for pattern in patterns:
+            if not 1 <= len(pattern) <= _PATTERN_MAX or not pattern.isprintable():
+                raise usage_error(
+                    f"--{right} {pattern!r}: a pattern has 1 to {_PATTERN_MAX} characters to be seen"
+                )
+    return rights
+
+
+def _password(name: str, file: str | None, *, no_password: bool, generate: bool) -> str | None:
+    if sum((file is not None, no_password, generate)) > 1:
+        raise usage_error("--password-file, --no-password and --generate exclude each other")
+    if no_password:
+        return None
+    if generate:
+        return secrets.token_urlsafe(24)
+    if file is not None:
+        try:
+            content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+            return content.decode().removesuffix("\n").removesuffix("\r")
+        except OSError as error:
+            raise usage_error(f"cannot read {file!r}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise usage_error("the password is not text in UTF-8") from None
+    if not sys.stdin.isatty():
+        raise usage_error("there is no terminal to ask for the password; use --password-file FILE, or -")
+    return str(typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
+
+
+def _verifier(password: str | None) -> str | None:
+    from telesto.middleware.security.login import make_verifier
+
+    try:
+        return None if password is None else make_verifier(password)
+    except ValueError as error:
+        raise usage_error(str(error)) from None
+
+
+def _tell(name: str, done: str, password: str | None = None, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"name": name, "done": done, **({"password": password} if password else {})})
+    elif password is not None:
+        output.print_line(password)
+    else:
+        output.print_line(f"user {name}: {done}")
+
+
+def _unknown(name: str) -> str:
+    return f"there is no user {name!r}"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _tags(user: Mapping[str, Any]) -> str:
+    return " ".join(tag for tag in ("administrator", "monitor") if user[tag])
+
+
+def _patterns_of(right: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda user: _shown(user[right])
+
+
+def _shown(patterns: list[str]) -> str:
+    return " ".join(patterns)
+
+
+def _as_dict(user: Mapping[str, Any]) -> dict[str, object]:
+    from datetime import UTC
+
+    return {**user, "created_at": user["created_at"].astimezone(UTC).isoformat()}
+
+
+HELP = "Manage who may log in, and what each may do."
+SUBCOMMANDS = {
+    "add": add,
+    "passwd": passwd,
+    "list": list_users,
+    "show": show,
+    "disable": disable,
+    "enable": enable,
+    "delete": delete,
+    "allow": allow,
+    "revoke": revoke,
+}
