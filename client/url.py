@@ -45,7 +45,8 @@ _ENCODE = (
     "the URL's user and password must be percent-encoded: "
     "%40 for @, %3A for :, %2F for /, %3F for ?, %23 for #"
 )
-_VARIABLES = ("TELESTO_USER", "TELESTO_PASSWORD", "TELESTO_PASSWORD_FILE", "TELESTO_TOKEN_FILE")
+#: What is read to log in, in the order in which it is told.
+LOGIN_VARIABLES = ("TELESTO_USER", "TELESTO_PASSWORD", "TELESTO_PASSWORD_FILE", "TELESTO_TOKEN_FILE")
 #: More than a password or a token has.
 _SECRET_BYTES_MAX = 65_536
 _TLS_PARAMETERS = ("tls_ca", "tls_certificate", "tls_key", "tls_verify")
@@ -282,12 +283,12 @@ def _credentials(user: str | None, password: str | None, token_file: str | None)
     """Takes what the URL does not have from the environment."""
     if token_file is not None and (not token_file or "\0" in token_file):
         raise AddressError("the URL's token_file must name a file")
-    user = user or os.environ.get(_VARIABLES[0]) or None
+    user = user or os.environ.get(LOGIN_VARIABLES[0]) or None
     if password is None and token_file is None:
-        given = {name: value for name in _VARIABLES[1:] if (value := os.environ.get(name))}
+        given = {name: value for name in LOGIN_VARIABLES[1:] if (value := os.environ.get(name))}
         if len(given) > 1:
             raise AddressError(f"{' and '.join(given)} are set; only one of them can be used to log in")
-        secrets = (given.get(name) for name in _VARIABLES[1:])
+        secrets = (given.get(name) for name in LOGIN_VARIABLES[1:])
         return Credentials(user, *secrets)
     return Credentials(user, password, token_file=token_file)
 

@@ -14,10 +14,16 @@ from pathlib import Path
 
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
+from telesto.client.url import LOGIN_VARIABLES
 
 STOP_TIMEOUT_S = 20.0
 
 Process = subprocess.Popen[bytes]
+
+
+def without_login(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what logs in to another service: that of the demonstration has no users."""
+    return {name: value for name, value in environment.items() if name not in LOGIN_VARIABLES}
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def running(
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env={**os.environ, **(environment or {})},
+            env={**without_login(os.environ), **(environment or {})},
         )
     try:
         yield process

@@ -49,7 +49,9 @@ class AsyncTelestoClient(AsyncRequests):
             url: ``telesto://host:port,host:port/?name=...``; by default the environment's TELESTO_URL, else a
                 middleware on this machine. ``telestos://`` connects by TLS; ``tls_ca`` is a PEM file of the
                 authorities to trust instead of those of the system, ``tls_certificate`` and ``tls_key`` are
-                those of this client, ``tls_verify=no`` trusts anyone.
+                those of this client, ``tls_verify=no`` trusts anyone. Where the service has users, ``telesto://user:password@host``
+                logs in, or TELESTO_USER with TELESTO_PASSWORD or TELESTO_PASSWORD_FILE, or ``token_file`` (a
+                file with a token, read again for each connection), or the client's certificate.
             name: the client's name, unique on the service. ``{host}``, ``{pid}`` and ``{random}`` in it stand
                 for this machine, this process and eight random digits: processes that run at the same time
                 need different names. The client is used if it exists, else registered. Without a name (and a

@@ -605,7 +605,7 @@ class BaseSession(ABC):
         """The service refuses this client, and would do so on any connection."""
         if isinstance(error, ClientNotExistingError):
             self._client_gone()
-        first, temporary = bool(self._connecting), self.temporary
+        first, temporary = bool(self._connecting) or self._identity is None, self.temporary
         self._end(error, lambda call: failures.ended_error(call, error, first=first))
         if temporary and isinstance(error, ClientNotExistingError):
             self.go_on_as_temporary()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import ssl
 import statistics
 import time
@@ -11,22 +12,31 @@ from typing import Any
 import jwt
 import psycopg
 import pytest
+import scramp
 import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from conftest import Connect, StartMiddleware
 from logins import PASSWORD, ScramLogin, add_user, open_tls, required
+from telesto.middleware.common.audit import AuditLog
+from telesto.middleware.common.deadlines import Deadlines
+from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.common.failures import FailedError
 from telesto.middleware.common.tls import user_of
 from telesto.middleware.security import login
 from telesto.middleware.security.login import (
     FAILED,
+    Channel,
+    Login,
     LoginLimits,
+    Logins,
     escaped,
     make_verifier,
     read_verifier,
 )
 from telesto.middleware.security.tokens import TokenError, TokenKeyError, TokenKeys
+from telesto.middleware.security.users import User
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -251,6 +261,77 @@ async def test_a_login_that_is_not_completed_ends_in_time(
     await ScramLogin(wire, "alice").begin()
     await asyncio.wait_for(wire.closed(), PATIENCE_S)
     assert guarded.counters.aborted_total == {"not_identified": 1}
+
+
+class OneUser:
+    """A registry with the user alice."""
+
+    required = True
+    secret = b"s" * 32
+
+    def __init__(self) -> None:
+        rights: dict[str, list[str]] = {name: [] for name in ("configure", "put", "get", "admin", "clients")}
+        columns = {"user_id": 1, "name": "alice", "verifier": make_verifier(PASSWORD), "enabled": True}
+        self.alice = User({**columns, "administrator": False, "monitor": False, **rights})
+
+    async def find(self, name: str) -> User | None:
+        return self.alice if name == "alice" else None
+
+
+def spoiled(chance: random.Random, messages: list[bytes]) -> bytes:
+    """One of the messages, with a few bytes changed."""
+    data = bytearray(chance.choice(messages))
+    for _ in range(chance.choice([0, 1, 1, 3])):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(4):
+            case 0:
+                data[at : at + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del data[at : at + chance.randrange(20)]
+            case 2:
+                data[at:at] = data[: chance.randrange(40)]
+            case _:
+                data[at:at] = chance.choice([b"\0", b",", b"=", b"\x01", b"r=", b"\xff", b"\xc3\xa9"])
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_is_nearly_a_login_is_refused_and_breaks_nothing(seed: int, tmp_path: Path) -> None:
+    """Messages of every mechanism with bytes changed, dropped, doubled and added."""
+    chance = random.Random(seed)
+    file = tmp_path / "secret"
+    file.write_bytes(SECRET)
+    loop = asyncio.get_running_loop()
+    events = EventLog("test", loop.time, Deadlines(loop))
+    audit = AuditLog(None, loop.time, Deadlines(loop))
+    users: Any = OneUser()
+    logins = Logins(users, TokenKeys(file, None, None), events, audit, lambda _reason: None, loop.time)
+    channel = Channel("peer", "1.2.3.4", private=True, certificate=True, certificate_user="bob")
+    offered = logins.mechanisms(channel)
+    assert offered == ["EXTERNAL", "SCRAM-SHA-256", "OAUTHBEARER"]
+    token = jwt.encode(claims(sub="bob"), SECRET, "HS256")
+    for _ in range(700):
+        logins.limits._counts.clear()  # noqa: SLF001
+        scram = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "wrong")
+        messages = [
+            scram.get_client_first().encode(),
+            f"n,,\x01auth=Bearer {token}\x01\x01".encode(),
+            b"bob",
+            bytes(3_000),
+        ]
+        attempt = Login(logins, channel, offered)
+        failure = None
+        for _step in range(4):
+            try:
+                answer, user = await attempt.step(chance.choice(offered), spoiled(chance, messages))
+            except FailedError as error:
+                failure = error.failure
+                break
+            assert user is None
+            messages.append(b"c=biws," + answer.split(b",")[0] + b",p=" + b"A" * 43 + b"=")
+        assert failure is not None
+        assert failure.code == ErrorCode.AUTHENTICATION_FAILED
+    assert len(logins.limits) <= 2
 
 
 # ------------------------------------------------------------------------------ who has to log in

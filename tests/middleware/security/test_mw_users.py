@@ -98,7 +98,8 @@ async def test_connections_of_a_user_that_is_gone_end(
     wires = []
     for name in ("alice", "alice", "bob"):
         before = set(server.connections.snapshot())
-        wire = await (await connect(server)).register()
+        wire = await connect(server)
+        await wire.hello()
         (connection,) = set(server.connections.snapshot()) - before
         connection.pipeline.user = await known(server, name)
         wires.append(wire)
