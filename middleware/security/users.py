@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntFlag
+from functools import cache
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -52,7 +53,13 @@ def compile_patterns(patterns: Sequence[str]) -> Callable[[str], object]:
     """
     if not patterns:
         return lambda _name: None
-    return re.compile("|".join(f"(?:{_expression(pattern)})" for pattern in patterns), re.DOTALL).fullmatch
+
+    # When it is needed: whoever only tries to log in as a user must not find out by the time that it exists.
+    @cache
+    def compiled() -> re.Pattern[str]:
+        return re.compile("|".join(f"(?:{_expression(pattern)})" for pattern in patterns), re.DOTALL)
+
+    return lambda name: compiled().fullmatch(name)
 
 
 def _expression(pattern: str) -> str:

@@ -24,7 +24,7 @@ from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.failures import FailedError
 from telesto.middleware.common.tls import user_of
-from telesto.middleware.security import login
+from telesto.middleware.security import login, users
 from telesto.middleware.security.login import (
     FAILED,
     Channel,
@@ -128,6 +128,17 @@ async def test_nothing_is_hashed_for_a_login(
     first, second = [await attempt.say(final) for attempt, final in finals]
     assert first.done
     assert failed(second)
+
+
+async def test_the_rights_of_a_user_are_not_looked_at_before_its_login(
+    guarded: MiddlewareServer, connect: Connect, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To compile many patterns takes some 20 ms, which would tell that there is the user."""
+    add_user(database_url, "many", put=[f"orders-{number}-*" for number in range(64)])
+    monkeypatch.setattr(users, "_expression", None)
+    wire = await connect()
+    await wire.hello()
+    assert (await ScramLogin(wire, "many").whole()).done
 
 
 async def test_unknown_users_take_as_long_as_known_ones(guarded: MiddlewareServer, connect: Connect) -> None:
@@ -304,8 +315,8 @@ async def test_what_is_nearly_a_login_is_refused_and_breaks_nothing(seed: int, t
     loop = asyncio.get_running_loop()
     events = EventLog("test", loop.time, Deadlines(loop))
     audit = AuditLog(None, loop.time, Deadlines(loop))
-    users: Any = OneUser()
-    logins = Logins(users, TokenKeys(file, None, None), events, audit, lambda _reason: None, loop.time)
+    registry: Any = OneUser()
+    logins = Logins(registry, TokenKeys(file, None, None), events, audit, lambda _reason: None, loop.time)
     channel = Channel("peer", "1.2.3.4", private=True, certificate=True, certificate_user="bob")
     offered = logins.mechanisms(channel)
     assert offered == ["EXTERNAL", "SCRAM-SHA-256", "OAUTHBEARER"]
