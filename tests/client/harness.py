@@ -12,7 +12,7 @@ from telesto.client.connection.link import Link
 from telesto.client.durable.durable_session import DurableSession
 from telesto.client.options import ClientOptions
 from telesto.client.session.session import Delivery, Session
-from telesto.client.url import parse_address
+from telesto.client.url import Credentials, parse_address
 from telesto.protocol.errors import ConnectionLostError
 
 
@@ -34,6 +34,7 @@ class Wire:
         options: ClientOptions | None = None,
         delivery: Delivery = "once",
         state: MemoryState | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.clock = clock
         self.service = service
@@ -45,9 +46,9 @@ class Wire:
         options = options or ClientOptions()
         self.session: Any
         if state is None:
-            self.session = Session(addresses, options, delivery, clock, chance)
+            self.session = Session(addresses, options, delivery, clock, chance, credentials=credentials)
         else:
-            self.session = DurableSession(addresses, options, clock, chance)
+            self.session = DurableSession(addresses, options, clock, chance, credentials=credentials)
             self.session.load(state.stored)
         self.link: Link | None = None
         self.remote: FakeConnection | None = None
