@@ -302,6 +302,11 @@ def get_queue_name(*, queue_id: int | None) -> Statement:
     return _TEXTS["get_queue_name"], queue_id
 
 
+def get_queue_names(*, queue_ids: Sequence[int | None] | None) -> Statement:
+    """The names of queues, by which rights are decided."""
+    return _TEXTS["get_queue_names"], queue_ids
+
+
 def get_queue_settings(*, queue_id: int | None) -> Statement:
     """Tells the settings of a queue: every column of queues that does not say which queue it is."""
     return _TEXTS["get_queue_settings"], queue_id
@@ -310,6 +315,11 @@ def get_queue_settings(*, queue_id: int | None) -> Statement:
 def get_sessions(*, client_ids: Sequence[int | None] | None) -> Statement:
     """Which processes have clients now, for people: those that have taken them over from others."""
     return _TEXTS["get_sessions"], client_ids
+
+
+def get_subscribed_topics(*, client_ids: Sequence[int | None] | None) -> Statement:
+    """The topics to which clients subscribe, by which rights are decided."""
+    return _TEXTS["get_subscribed_topics"], client_ids
 
 
 def heartbeat(
@@ -330,6 +340,8 @@ def identify_client(
     process: str | None,
     library: str | None,
     address: str | None,
+    asking_user: int | None,
+    names: Sequence[str | None] | None,
 ) -> Statement:
     """Opens a new session of a client and so fences its session before: a takeover."""
     return (
@@ -343,6 +355,8 @@ def identify_client(
         process,
         library,
         address,
+        asking_user,
+        names,
     )
 
 
@@ -381,19 +395,30 @@ def leave_queues(
     return _TEXTS["leave_queues"], queue_ids, consumer_ids, counted, begun_ids
 
 
-def list_active_queues(*, client_id: int | None, after_id: int | None, max_rows: int | None) -> Statement:
+def list_active_queues(
+    *, client_id: int | None, after_id: int | None, max_rows: int | None, visible: Sequence[str | None] | None
+) -> Statement:
     """A page of the queues that hold a message which the client may read, by rising id."""
-    return _TEXTS["list_active_queues"], client_id, after_id, max_rows
+    return _TEXTS["list_active_queues"], client_id, after_id, max_rows, visible
 
 
-def list_client_figures(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
+def list_client_figures(
+    *,
+    after_id: int | None,
+    max_rows: int | None,
+    pattern: str | None,
+    asking_user: int | None,
+    visible: Sequence[str | None] | None,
+) -> Statement:
     """A page of the clients, by rising id, for people."""
-    return _TEXTS["list_client_figures"], after_id, max_rows, pattern
+    return _TEXTS["list_client_figures"], after_id, max_rows, pattern, asking_user, visible
 
 
-def list_consumers(*, after_id: int | None, max_rows: int | None, of_queue: int | None) -> Statement:
+def list_consumers(
+    *, after_id: int | None, max_rows: int | None, of_queue: int | None, visible: Sequence[str | None] | None
+) -> Statement:
     """A page of the consumers, by rising id, for people."""
-    return _TEXTS["list_consumers"], after_id, max_rows, of_queue
+    return _TEXTS["list_consumers"], after_id, max_rows, of_queue, visible
 
 
 def list_dead_letters(
@@ -408,14 +433,18 @@ def list_middlewares(*, after_id: int | None, max_rows: int | None) -> Statement
     return _TEXTS["list_middlewares"], after_id, max_rows
 
 
-def list_queue_figures(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
+def list_queue_figures(
+    *, after_id: int | None, max_rows: int | None, pattern: str | None, visible: Sequence[str | None] | None
+) -> Statement:
     """A page of the queues, by rising id, with how many messages wait in each."""
-    return _TEXTS["list_queue_figures"], after_id, max_rows, pattern
+    return _TEXTS["list_queue_figures"], after_id, max_rows, pattern, visible
 
 
-def list_queues(*, after_id: int | None, max_rows: int | None) -> Statement:
+def list_queues(
+    *, after_id: int | None, max_rows: int | None, visible: Sequence[str | None] | None
+) -> Statement:
     """A page of the queues, by rising id."""
-    return _TEXTS["list_queues"], after_id, max_rows
+    return _TEXTS["list_queues"], after_id, max_rows, visible
 
 
 def list_subscriptions(*, of_client: int | None, after_id: int | None, max_rows: int | None) -> Statement:
@@ -423,9 +452,11 @@ def list_subscriptions(*, of_client: int | None, after_id: int | None, max_rows:
     return _TEXTS["list_subscriptions"], of_client, after_id, max_rows
 
 
-def list_topics(*, after_id: int | None, max_rows: int | None, pattern: str | None) -> Statement:
+def list_topics(
+    *, after_id: int | None, max_rows: int | None, pattern: str | None, visible: Sequence[str | None] | None
+) -> Statement:
     """A page of the topics, by rising id."""
-    return _TEXTS["list_topics"], after_id, max_rows, pattern
+    return _TEXTS["list_topics"], after_id, max_rows, pattern, visible
 
 
 def list_unconfirmed_hand_overs(
@@ -681,9 +712,21 @@ def register_client(
     process: str | None,
     library: str | None,
     address: str | None,
+    asking_user: int | None,
 ) -> Statement:
     """Creates a client with its first session."""
-    return _TEXTS["register_client"], name, mode, token, attempt, temporary, process, library, address
+    return (
+        _TEXTS["register_client"],
+        name,
+        mode,
+        token,
+        attempt,
+        temporary,
+        process,
+        library,
+        address,
+        asking_user,
+    )
 
 
 def register_interest(*, middleware_id: int | None, queue_ids: Sequence[int | None] | None) -> Statement:
@@ -1001,8 +1044,10 @@ _TEXTS = {
         get_message_history,
         get_queue_id,
         get_queue_name,
+        get_queue_names,
         get_queue_settings,
         get_sessions,
+        get_subscribed_topics,
         heartbeat,
         identify_client,
         join_queue,
@@ -1065,8 +1110,10 @@ READING = frozenset(
         _TEXTS["get_message_history"],
         _TEXTS["get_queue_id"],
         _TEXTS["get_queue_name"],
+        _TEXTS["get_queue_names"],
         _TEXTS["get_queue_settings"],
         _TEXTS["get_sessions"],
+        _TEXTS["get_subscribed_topics"],
         _TEXTS["list_active_queues"],
         _TEXTS["list_client_figures"],
         _TEXTS["list_consumers"],

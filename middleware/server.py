@@ -58,6 +58,7 @@ from telesto.middleware.procedures.table import queue_of, single_handlers
 from telesto.middleware.scheduling.dispatcher import Budget, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.security.login import FAILED, Logins
+from telesto.middleware.security.rights import RightsCheck
 from telesto.middleware.security.tokens import TokenKeyError, TokenKeys
 from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.waiting.room import Announcer, Notifier, WaitingRoom
@@ -224,7 +225,9 @@ class MiddlewareServer:
             self._monitor,
             self.budget,
             self._expected_sizes,
+            RightsCheck(),
             self.audit,
+            self._settings.overload_retry_ms,
         )
         self._workers = WorkerPool(
             settings=self._settings,
@@ -474,11 +477,13 @@ class MiddlewareServer:
     # --- what happens to users -----------------------------------------------------------------
 
     def _user_changed(self, user: User) -> None:
-        """Ends the connections of a user that may not log in any more."""
-        if not user.enabled:
-            failure = failure_of(ErrorCode.AUTHENTICATION_FAILED, FAILED)
-            for connection in self.connections.snapshot():
-                if connection.pipeline.user is user:
+        """Judges what goes on for a user again, and ends its connections if it may not log in any more."""
+        failure = failure_of(ErrorCode.AUTHENTICATION_FAILED, FAILED)
+        for connection in self.connections.snapshot():
+            if connection.pipeline.user is user:
+                if user.enabled:
+                    self._effects.user_changed(connection.pipeline)
+                else:
                     connection.end(failure)
 
     def _login_required(self) -> None:

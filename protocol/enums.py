@@ -142,7 +142,7 @@ class ErrorCode(IntEnum):
     #: A client of this name exists already.
     CLIENT_NAME_NOT_UNIQUE = 6
 
-    #: There is no such queue, or it was deleted meanwhile.
+    #: There is no such queue, or the user may not see it, or it was deleted meanwhile.
     QUEUE_NOT_EXISTING = 7
 
     #: Reserved: an empty list is an answer, not an error.

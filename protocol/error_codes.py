@@ -103,7 +103,7 @@ class ClientNameNotUniqueError(RejectedError):
 
 
 class QueueNotExistingError(RejectedError):
-    """There is no such queue, or it was deleted meanwhile."""
+    """There is no such queue, or the user may not see it, or it was deleted meanwhile."""
 
     code = ErrorCode.QUEUE_NOT_EXISTING
 
@@ -433,7 +433,7 @@ ERRORS: dict[int, ErrorInfo] = {
         error_class=ErrorClass.REJECTED,
         sqlstate="TL007",
         exception=QueueNotExistingError,
-        doc=("There is no such queue, or it was deleted meanwhile."),
+        doc=("There is no such queue, or the user may not see it, or it was deleted meanwhile."),
     ),
     8: ErrorInfo(
         code=ErrorCode.NO_ACTIVE_QUEUES_EXISTING,

@@ -96,6 +96,7 @@ class Calls:
                 process=None,
                 library=None,
                 address=None,
+                asking_user=None,
             )
             rows += await self._connection.fetch(*register)
         chosen = [rows[position % len(rows)] for position in range(self._plan.batch)]

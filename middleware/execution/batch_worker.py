@@ -73,9 +73,12 @@ from telesto.middleware.scheduling.requests import (
     topic_channel,
 )
 from telesto.middleware.scheduling.single_request import Reply
+from telesto.middleware.security.rights import RightsCheck
+from telesto.middleware.security.users import Read as ReadRows
 from telesto.middleware.waiting.room import Announcer, WaitingRoom
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.headers import content_bytes
+from telesto.protocol.packets import JoinQueue, RegisterClient
 
 _log = logger("batches")
 
@@ -126,7 +129,7 @@ class BatchWorker:
 
     async def _serve(self, batch: Batch) -> bool:
         """Executes and answers a batch. Returns whether its call mainly wrote."""
-        requests = self._effects.before(batch.requests)
+        requests = await self._effects.before(batch.requests, self._executor.read)
         wrote = False
         if requests:
             begun = perf_counter()
@@ -455,7 +458,9 @@ class BatchEffects:
         monitor: BehaviourMonitor,
         budget: Budget,
         expected_sizes: ExpectedSizes,
+        rights: RightsCheck,
         audit: AuditLog,
+        retry_ms: int,
     ) -> None:
         self._room = room
         self._announcer = announcer
@@ -463,15 +468,66 @@ class BatchEffects:
         self._monitor = monitor
         self._budget = budget
         self._expected_sizes = expected_sizes
+        self._rights = rights
         self._audit = audit
+        self._retry_ms = retry_ms
 
     @property
     def clock(self) -> int:
         """The waiting room's clock."""
         return self._room.clock
 
-    def before(self, requests: list[Request]) -> list[Request]:
-        """Answers the requests that must not be executed (any more). Returns the others."""
+    async def before(self, requests: list[Request], read: ReadRows) -> list[Request]:
+        """Answers the requests that must not be executed (any more). Returns the others.
+
+        ``read`` calls a procedure that only reads. Raises nothing.
+        """
+        asking = [
+            request
+            for request in requests
+            if (user := request.pipeline.user) is not None
+            and not (user.administrator or self._rights.allows(user, request.packet))
+        ]
+        if asking:
+            denied = await self._denied(asking, read)
+            requests = [request for request in requests if request not in denied]
+            for request, failure in denied.items():
+                self._deny(request, failure)
+        return self._still_wanted(requests)
+
+    async def _denied(self, requests: list[Request], read: ReadRows) -> dict[Request, Failure]:
+        """Returns which requests their users may not make, and why."""
+        try:
+            await self._rights.look_up(((request.pipeline, request.packet) for request in requests), read)
+        except UnavailableError as error:
+            return dict.fromkeys(requests, error.failure or unavailable(self._retry_ms))
+        except (LostError, RefusedError):
+            return dict.fromkeys(requests, unavailable(self._retry_ms))
+        denied = {}
+        for request in requests:
+            failure = self._refusal(request)
+            if failure is not None:
+                denied[request] = failure
+        return denied
+
+    def _refusal(self, request: Request) -> Failure | None:
+        """Returns why the user may not make a request, by what is known; None if it may."""
+        pipeline = request.pipeline
+        user = pipeline.user
+        if user is None or user.administrator or self._rights.allows(user, request.packet):
+            return None
+        return self._rights.refusal(user, request.packet, pipeline.subscribed)
+
+    def _deny(self, request: Request, failure: Failure) -> None:
+        self.failed(request, failure)
+        self._budget.leave(1, request.size)
+        if isinstance(request, Read):
+            self.leave(request)
+        elif isinstance(request.packet, RegisterClient):
+            request.pipeline.on_identity(None)
+        request.pipeline.send(error_frame(request.packet_id, failure))
+
+    def _still_wanted(self, requests: list[Request]) -> list[Request]:
         if requests and isinstance(requests[0], Read):
             reads = cast(list[Read], requests)
             requests = [read for read in reads if read.wait is None or not self._is_over(read, read.wait)]
@@ -544,12 +600,36 @@ class BatchEffects:
         if reply.changed_topic:
             client_id = request.pipeline.client.client_id
             self._room.subscription_changed(client_id, topic_channel(reply.changed_topic))
+            request.pipeline.subscribed = None
+        if isinstance(request.packet, JoinQueue) and self._refusal(request) is not None:
+            # Its rights have changed meanwhile. It is told so behind the answer.
+            asyncio.get_running_loop().call_soon(self.user_changed, request.pipeline)
+
+    def user_changed(self, pipeline: Pipeline) -> None:
+        """The rights of a connection's user have changed: its reads and consumers are judged again."""
+        user = pipeline.user
+        if user is None:
+            return
+        pipeline.subscribed = None
+        self._room.scan_again([read for read in pipeline.waiting.values() if read.wait and read.wait.parked])
+        if user.administrator:
+            return
+        for consumer_id in list(pipeline.consumers):
+            consumer = self._consumers.by_id[consumer_id]
+            failure = self._rights.why_not_read(user, consumer.queue_id)
+            if failure is not None:
+                self._consumers.end(consumer, failure, counted=False)
 
     def found_nothing(self, request: Request, scanned_at: int) -> None:
         """A read found nothing: it waits, or gets an empty answer."""
         assert isinstance(request, Read)
         if request.wait is not None:
             self._room.scanned(request, [])
+            failure = self._refusal(request)
+            if failure is not None:
+                # Its rights have changed while it scanned.
+                answer_read(request, failure)
+                return
             if self._room.settle_empty(request, scanned_at):
                 request.applied()
                 return

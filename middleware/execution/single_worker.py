@@ -68,7 +68,7 @@ class SingleWorker:
         """Works until the queue is closed."""
         while await self._queue.wait():
             batch = self._queue.take(self._dispatcher.stand)
-            for request in self._effects.before(batch.requests):
+            for request in await self._effects.before(batch.requests, self._connection.read):
                 await self._serve(request)
             self._dispatcher.served(batch)
 

@@ -91,6 +91,7 @@ def _who(request: Request) -> dict[str, Any]:
     return {
         "peer": pipeline.peer,
         "library": pipeline.library,
+        "user": None if pipeline.user is None else pipeline.user.name,
         "client_id": pipeline.client.client_id or None,
     }
 

@@ -58,6 +58,7 @@ def _register(request: Request, _settings: ServerSettings) -> calls.Statement:
         process=for_people(packet.process or ""),
         library=request.pipeline.library,
         address=request.pipeline.address,
+        asking_user=None if request.pipeline.user is None else request.pipeline.user.user_id,
     )
 
 
@@ -78,7 +79,8 @@ def _not_registered(error: int | None, name: str) -> str:
 
 async def identify_client(call: Call, request: Request, settings: ServerSettings) -> Reply:
     """Opens a new session and lists what the sessions before it left unconfirmed."""
-    packet = request.packet
+    packet, user = request.packet, request.pipeline.user
+    limited = None if user is None or user.administrator else user
     identify = calls.identify_client(
         wanted_id=packet.client_id,
         wanted_name=packet.client_name,
@@ -89,6 +91,8 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         process=for_people(packet.process or ""),
         library=request.pipeline.library,
         address=request.pipeline.address,
+        asking_user=None if limited is None else limited.user_id,
+        names=None if limited is None else limited.patterns["clients"],
     )
     row = (await call(*identify))[0]
     wanted = packet.client_id or repr(packet.client_name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from telesto.db import calls
-from telesto.middleware.common.failures import check_error
+from telesto.middleware.common.failures import FailedError, check_error, failure_of
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import ANSWER_OVERHEAD_BYTES, headers_of
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import OneCall, Reply, Row
+from telesto.middleware.security.users import Right, User
+from telesto.protocol.errors import ErrorCode
 from telesto.protocol.headers import headers_bytes
 from telesto.protocol.packets import GetMessageHistoryResponse, MessageRecord, MessageState
 
@@ -42,7 +44,9 @@ def _reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply
     if not first["complete"]:
         details += ", but it may wait where it was not looked for; name its queue"
     check_error(first["error"], details, message_id)
-    records = [_record(row) for row in rows]
+    records = _visible(request.pipeline.user, rows)
+    if not records:
+        raise FailedError(failure_of(ErrorCode.MESSAGE_NOT_EXISTING, details, message_id))
     # The latest first, if not all of it fits.
     _, left = _bounds(request, settings)
     for record in reversed(records):
@@ -53,6 +57,19 @@ def _reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply
             record.body = None
         left -= len(record.body or b"")
     return Reply(GetMessageHistoryResponse(records))
+
+
+def _visible(user: User | None, rows: list[Row]) -> list[MessageRecord]:
+    """The records of queues from which a user may read. One that sees all sees the others without content."""
+    records = []
+    for row in rows:
+        record = _record(row)
+        if user is not None and not user.rights_on(record.queue_name) & Right.GET:
+            if not user.sees_all:
+                continue
+            record.body = record.headers = None
+        records.append(record)
+    return records
 
 
 def _record(row: Row) -> MessageRecord:

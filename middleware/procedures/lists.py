@@ -10,6 +10,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import page_rows
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import OneCall, Reply, Row
+from telesto.middleware.security.users import User, visible_to
 from telesto.protocol.packets import (
     ClientFigures,
     ClientMode,
@@ -36,12 +37,12 @@ def _pattern(like: str | None) -> str | None:
 
 
 def _list(
-    statement: Callable[[Any, int], calls.Statement],
+    statement: Callable[[Any, int, User | None], calls.Statement],
     response: Callable[[list[Any], bool], Packet],
     element: Callable[[Row], Any],
 ) -> OneCall:
     def make(request: Request, settings: ServerSettings) -> calls.Statement:
-        return statement(request.packet, page_rows(request, settings, _ROW_BYTES))
+        return statement(request.packet, page_rows(request, settings, _ROW_BYTES), request.pipeline.user)
 
     def reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
         more = len(rows) == page_rows(request, settings, _ROW_BYTES)
@@ -100,35 +101,48 @@ def _middleware(row: Row) -> MiddlewareFigures:
 
 
 LIST_QUEUES = _list(
-    lambda packet, rows: calls.list_queue_figures(
-        after_id=packet.after_queue_id, max_rows=rows, pattern=_pattern(packet.like)
+    lambda packet, rows, user: calls.list_queue_figures(
+        after_id=packet.after_queue_id,
+        max_rows=rows,
+        pattern=_pattern(packet.like),
+        visible=visible_to(user),
     ),
     ListQueuesResponse,
     _queue,
 )
 LIST_TOPICS = _list(
-    lambda packet, rows: calls.list_topics(
-        after_id=packet.after_topic_id, max_rows=rows, pattern=_pattern(packet.like)
+    lambda packet, rows, user: calls.list_topics(
+        after_id=packet.after_topic_id,
+        max_rows=rows,
+        pattern=_pattern(packet.like),
+        visible=visible_to(user),
     ),
     ListTopicsResponse,
     _topic,
 )
 LIST_CLIENTS = _list(
-    lambda packet, rows: calls.list_client_figures(
-        after_id=packet.after_client_id, max_rows=rows, pattern=_pattern(packet.like)
+    lambda packet, rows, user: calls.list_client_figures(
+        after_id=packet.after_client_id,
+        max_rows=rows,
+        pattern=_pattern(packet.like),
+        asking_user=None if user is None or user.sees_all else user.user_id,
+        visible=None if user is None else list(user.patterns["clients"]),
     ),
     ListClientsResponse,
     _client,
 )
 LIST_CONSUMERS = _list(
-    lambda packet, rows: calls.list_consumers(
-        after_id=packet.after_consumer_id, max_rows=rows, of_queue=packet.queue_id
+    lambda packet, rows, user: calls.list_consumers(
+        after_id=packet.after_consumer_id,
+        max_rows=rows,
+        of_queue=packet.queue_id,
+        visible=visible_to(user),
     ),
     ListConsumersResponse,
     _consumer,
 )
 LIST_MIDDLEWARES = _list(
-    lambda packet, rows: calls.list_middlewares(after_id=packet.after_middleware_id, max_rows=rows),
+    lambda packet, rows, user: calls.list_middlewares(after_id=packet.after_middleware_id, max_rows=rows),
     ListMiddlewaresResponse,
     _middleware,
 )

@@ -14,6 +14,7 @@ from telesto.middleware.scheduling.message_rows import (
 )
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import OneCall, Reply, Row, numbered
+from telesto.middleware.security.users import visible_to
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import (
@@ -103,7 +104,9 @@ def _name_reply(request: Request, rows: list[Row], _settings: ServerSettings) ->
 
 def _list(request: Request, settings: ServerSettings) -> calls.Statement:
     rows = page_rows(request, settings, _QUEUE_BYTES)
-    return calls.list_queues(after_id=request.packet.after_queue_id, max_rows=rows)
+    return calls.list_queues(
+        after_id=request.packet.after_queue_id, max_rows=rows, visible=visible_to(request.pipeline.user)
+    )
 
 
 def _list_reply(request: Request, rows: list[Row], settings: ServerSettings) -> Reply:
@@ -116,6 +119,7 @@ def _active(request: Request, settings: ServerSettings) -> calls.Statement:
         client_id=request.pipeline.client.client_id,
         after_id=request.packet.after_queue_id,
         max_rows=page_rows(request, settings, _QUEUE_BYTES),
+        visible=visible_to(request.pipeline.user),
     )
 
 

@@ -247,6 +247,8 @@ class Pipeline:
         client: the client of the connection.
         login: the login that is under way or complete; None when nobody has to log in.
         user: the user that it has logged in as; None when nobody has to log in.
+        subscribed: the topics of the client's subscriptions by their ids, as far as its rights are checked by
+            them; None if they are not known.
         frame_bytes: the longest frame that the client accepts.
         in_flight: a run of its requests is being executed.
         standing: it is in a fair queue.
@@ -299,6 +301,7 @@ class Pipeline:
         "silent",
         "size",
         "standing",
+        "subscribed",
         "unconfirmed",
         "user",
         "waiting",
@@ -322,6 +325,7 @@ class Pipeline:
         self.client = UNIDENTIFIED
         self.login: Login | None = None
         self.user: User | None = None
+        self.subscribed: dict[int, str] | None = None
         self.frame_bytes = 0
         self.heard_at = 0.0
         self.silent = False
@@ -342,6 +346,11 @@ class Pipeline:
         self.parked = 0
         self.consumers: dict[int, None] = {}
         self.drained: Callable[[], None] | None = None
+
+    @property
+    def client_id(self) -> int:
+        """The client of the connection; 0 before it has identified itself."""
+        return self.client.client_id
 
     def take_run(self, into: list[Request], kind: Kind, count: int, weight: int) -> int:
         """Moves requests of a kind from the head, up to a count and a weight, but at least one.

@@ -26,6 +26,8 @@ _USERS_MAX = 1_000
 #: How many decisions a user keeps, for queues and topics by id and by name. Beyond that it forgets all.
 _DECISIONS_MAX = 10_000
 
+#: The names that clients choose for themselves when they are temporary.
+_TEMPORARY = re.compile(r"temporary-.+-[0-9a-f]{16}", re.DOTALL)
 _TOKEN = re.compile(r"\\([*?\\])|([*?])", re.DOTALL)
 
 Read = Callable[..., Awaitable[list[asyncpg.Record]]]
@@ -39,6 +41,10 @@ class Right(IntFlag):
     PUT = 2
     GET = 4
     ADMIN = 8
+    #: It may know that it exists: with any of the others, and as a monitor.
+    SEE = 16
+    #: Of the name of a client: its clients may have it.
+    CLIENTS = 32
 
 
 #: The rights, and the columns of their patterns.
@@ -91,8 +97,8 @@ class User:
         monitor: it sees everything.
         patterns: the texts of its patterns by right: configure, put, get, admin, clients.
         version: rises with each change.
-        decisions: what it may do with queues by id, and with topics by name, as far as known. Changes of its
-            rights empty it.
+        decisions: what it may do with queues by id, and with queues and topics by name, as far as known, as
+            values of ``Right``. Changes of its rights empty it.
     """
 
     __slots__ = (
@@ -113,7 +119,7 @@ class User:
     def __init__(self, row: asyncpg.Record) -> None:
         self.user_id: int = row["user_id"]
         self.version = 0
-        self.decisions: dict[int | str, Right] = {}
+        self.decisions: dict[int | str, int] = {}
         self.update(row)
 
     def update(self, row: asyncpg.Record) -> bool:
@@ -151,24 +157,43 @@ class User:
         self.decisions.clear()
 
     def rights_on(self, name: str) -> Right:
-        """What it may do with the queue or topic of a name, by its patterns."""
+        """What it may do with the queue or topic of a name."""
+        if self.administrator:
+            return Right.CONFIGURE | Right.PUT | Right.GET | Right.ADMIN | Right.SEE
         rights = Right.NONE
         for right, matches in self._rights:
             if matches(name):
                 rights |= right
-        return rights
+        return rights | Right.SEE if rights or self.monitor else rights
 
-    def decide(self, key: int | str, name: str) -> Right:
-        """The same, and keeps the decision under a key: a queue's id, or a topic's name."""
+    def decide(self, key: int | str, name: str) -> int:
+        """The same, and keeps the decision under a key: a queue's id, or the name itself."""
         decisions = self.decisions
         if len(decisions) >= _DECISIONS_MAX:
             decisions.clear()
-        decisions[key] = rights = self.rights_on(name)
+        decisions[key] = rights = self.rights_on(name).value
         return rights
 
-    def may_be_client(self, name: str) -> bool:
-        """Tells whether its clients may have a name."""
-        return self.administrator or self._client(name) is not None
+    @property
+    def sees_all(self) -> bool:
+        """Whether it sees everything."""
+        return self.administrator or self.monitor
+
+    def may_be_client(self, name: str, *, temporary: bool = False) -> bool:
+        """Tells whether its clients may have a name.
+
+        A temporary client may also have one that no other client is ever given: what it ends in is random.
+        """
+        if self.administrator or self._client(name) is not None:
+            return True
+        return temporary and _TEMPORARY.fullmatch(name) is not None
+
+
+def visible_to(user: User | None) -> list[str] | None:
+    """Returns the patterns of the queues and topics that a user sees; None for all."""
+    if user is None or user.sees_all:
+        return None
+    return sorted({pattern for column in _COLUMNS.values() for pattern in user.patterns[column]})
 
 
 class UserRegistry:

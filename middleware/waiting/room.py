@@ -176,7 +176,7 @@ class WaitingRoom:
             place = self._places.get(channel)
             if isinstance(place, WaitingTopic):
                 place.arrived_at = self.clock
-                self._look_again(place.all())
+                self.scan_again(place.all())
             elif place is not None:
                 if place.watcher:
                     place.watcher.arrived(channel)
@@ -193,14 +193,14 @@ class WaitingRoom:
         self._changed_at = self.clock
         place = self._places.get(channel)
         concerned = place.of_client(client_id) if isinstance(place, WaitingTopic) else []
-        self._look_again(dict.fromkeys([*concerned, *self._everything.get(client_id, ())]))
+        self.scan_again(dict.fromkeys([*concerned, *self._everything.get(client_id, ())]))
 
     def topic_stands_at(self, channel: int, last_number: int) -> None:
         """Has the gets of a topic scan again if its last number has changed since the last call."""
         place = self._places.get(channel)
         if isinstance(place, WaitingTopic) and place.last_number != last_number:
             place.last_number = last_number
-            self._look_again(place.all())
+            self.scan_again(place.all())
 
     def scanned(self, read: Read, took: list[int]) -> None:
         """A woken read has scanned and took messages for these receivers: its wake-up is used or passed on.
@@ -227,16 +227,17 @@ class WaitingRoom:
         """Has reads of a queue scan again, all or ``count`` of them in turn, or all gets of a topic."""
         place = self._places.get(channel)
         if isinstance(place, WaitingTopic):
-            self._look_again(place.all())
+            self.scan_again(place.all())
         elif place is not None:
             if place.watcher:
                 place.watcher.arrived(channel)
             reads = place.all() if count is None else place.some_after(place.swept, count)
             if reads and reads[-1].wait is not None:
                 place.swept = reads[-1].wait.ticket
-            self._look_again(reads)
+            self.scan_again(reads)
 
-    def _look_again(self, reads: Iterable[Read]) -> None:
+    def scan_again(self, reads: Iterable[Read]) -> None:
+        """Has parked reads scan again."""
         for read in reads:
             self._unpark(read)
             self._readmit(read, None)

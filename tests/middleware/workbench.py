@@ -25,6 +25,7 @@ from telesto.middleware.procedures.take import TakeGroup
 from telesto.middleware.scheduling.dispatcher import Budget, CallPacing, Dispatcher
 from telesto.middleware.scheduling.expected_size import ExpectedSizes
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Read, Request, Wait
+from telesto.middleware.security.rights import RightsCheck
 from telesto.middleware.waiting.room import Announcer, WaitingRoom
 from telesto.protocol import packets
 from telesto.protocol.framing import FrameDecoder
@@ -190,7 +191,9 @@ class Workbench:
             monitor,
             self.budget,
             self.expected_sizes,
+            RightsCheck(),
             AuditLog(None, loop.time, Deadlines(loop)),
+            self.settings.overload_retry_ms,
         )
         self.tracer = Tracer(loop, self.settings.phase_every)
         self.pace = CallPacing(

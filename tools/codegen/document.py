@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.codegen.model import Error, Packet, Spec
+from tools.codegen.rights import sentence
 from tools.codegen.types import Type
 
 
@@ -64,6 +65,8 @@ def route(packet: Packet) -> str:
         sentences.append("A READ_ONLY client may not send it.")
     if packet.numbered:
         sentences.append("Numbered.")
+    if packet.scope not in ("none", "own"):
+        sentences.append(sentence(packet))
     return " ".join(sentences)
 
 

@@ -23,6 +23,7 @@ from tools.codegen.model import (
     Struct,
     Value,
 )
+from tools.codegen.rights import needed_rights
 from tools.codegen.types import FIXED, Type, parse
 
 Table = Mapping[str, Any]
@@ -65,6 +66,7 @@ _KEYS = {
             "answered",
             "tagged",
             "rare",
+            "right",
         },
     ),
     "error": (
@@ -105,7 +107,7 @@ def build(document: Table) -> Spec:
     enums = tuple(_enum(table) for table in document.get("enum", []))
     structs = _structs(document.get("struct", []), {enum.name for enum in enums})
     packets = tuple(
-        _packet(table, {enum.name for enum in enums}, {struct.name for struct in structs})
+        _packet(table, {enum.name for enum in enums}, {struct.name: struct for struct in structs})
         for table in document.get("packet", [])
     )
     errors = tuple(_error(table) for table in document.get("error", []))
@@ -295,19 +297,20 @@ def _field(where: str, kind: str, table: Table, enums: set[str], structs: set[st
     return Field(table["name"], type_, table["doc"], table.get("tag", 0))
 
 
-def _packet(table: Table, enums: set[str], structs: set[str]) -> Packet:
+def _packet(table: Table, enums: set[str], by_name: dict[str, Struct]) -> Packet:
     where = _check_keys("packet", table)
     _check_name(where, table["name"], _CAMEL, "PutMessage")
     _check_range(where, "id", table["id"], 1, 0xFFFF)
     if table["sender"] not in ("client", "server"):
         raise SpecError(f"{where}: sender must be client or server")
+    structs = set(by_name)
     fields = _fields(where, table["fields"], enums, structs)
     if table.get("numbered", False):
         numbered = (Field(name, parse(text, enums, structs), doc) for name, text, doc in _NUMBERED)
         fields = (*numbered, *fields)
     tagged = _tagged(where, table.get("tagged", []), enums, structs)
     _check_unique(where, "field", (field.name for field in (*fields, *tagged)))
-    return Packet(
+    packet = Packet(
         name=table["name"],
         doc=table["doc"],
         fields=fields,
@@ -325,6 +328,16 @@ def _packet(table: Table, enums: set[str], structs: set[str]) -> Packet:
         answered=table.get("answered", True),
         rare=table.get("rare", False),
     )
+    right = table.get("right")
+    if packet.is_request != (right is not None):
+        raise SpecError(f"{where}: right belongs to a client's packet, and a client's packet has one")
+    if right is None:
+        return packet
+    try:
+        rights = needed_rights(packet, right, by_name)
+    except ValueError as error:
+        raise SpecError(f"{where}: {error}") from None
+    return replace(packet, rights=rights, scope="" if rights else str(right))
 
 
 def _error(table: Table) -> Error:

@@ -123,6 +123,23 @@ class Struct:
 
 
 @dataclass(frozen=True)
+class NeededRight:
+    """A right that a request needs.
+
+    Attributes:
+        names: one of these rights is enough.
+        field: the path of the field that says on what.
+        what: the kind of it: QUEUE, NAME (of a queue), TOPIC, SUBSCRIPTION or CLIENT.
+        expression: the Python expression of all that the field has, for a variable `packet`.
+    """
+
+    names: tuple[str, ...]
+    field: str
+    what: str
+    expression: str
+
+
+@dataclass(frozen=True)
 class Packet(Struct):
     """A packet; ``fields`` begins with number and confirmed when it is numbered."""
 
@@ -139,6 +156,10 @@ class Packet(Struct):
     answered: bool = True
     #: It is encoded and decoded by its layout, not by a codec of its own.
     rare: bool = False
+    #: The rights that a user needs for it; none for one that has a scope instead.
+    rights: tuple[NeededRight, ...] = ()
+    #: "none", "own", "visible" or "monitor" of a request that is about no name.
+    scope: str = ""
 
     @property
     def is_request(self) -> bool:

@@ -91,6 +91,7 @@ def render(spec: Spec, takeover: Sequence[Example] = ()) -> dict[str, str]:
         "protocol/packets.py": _python(environment, "packets.py", **_codecs(spec)),
         "protocol/queue_settings.py": _python(environment, "queue_settings.py", spec=spec),
         "protocol/vectors/queue_settings.json": setting_vectors(spec),
+        "middleware/security/needed_rights.py": _python(environment, "needed_rights.py", spec=spec),
         "client/queue_settings.py": _python(environment, "client_queue_settings.py", spec=spec),
         "docs/reference/protocol.md": environment.get_template("protocol.md.jinja").render(
             spec=spec,

@@ -2,9 +2,10 @@
 -- Purpose:    A page of the queues that hold a message which the client may read, by rising id.
 -- Tables:     queues, put_states, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.list_active_queues(
-    client_id bigint,  -- the client
-    after_id bigint,   -- the last queue of the page before; 0 for the first page
-    max_rows int       -- at most this many
+    client_id bigint,            -- the client
+    after_id bigint,             -- the last queue of the page before; 0 for the first page
+    max_rows int,                -- at most this many
+    visible text[] DEFAULT NULL  -- only those whose name matches one of these patterns; NULL for all
 )
 RETURNS TABLE (
     queue_id bigint,  -- a queue
@@ -13,6 +14,8 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT queue.queue_id, queue.name
@@ -26,6 +29,7 @@ BEGIN
                         ORDER BY taken.version DESC
                         LIMIT 1) AS taken
     WHERE queue.queue_id > after_id
+      AND (visible IS NULL OR queue.name LIKE ANY (likes))
       AND (put.total - put.directed_total - put.hidden_total
            > taken.total - taken.directed_total - taken.hidden_total
            OR (put.directed_total > taken.directed_total

@@ -2,9 +2,12 @@
 -- Purpose:    A page of the clients, by rising id, for people.
 -- Tables:     clients, deliveries, subscriptions (read)
 CREATE OR REPLACE FUNCTION telesto.list_client_figures(
-    after_id bigint,  -- the last client of the page before; 0 for the first page
-    max_rows int,     -- at most this many
-    pattern text      -- only those whose name is LIKE this; NULL for all
+    after_id bigint,                  -- the last client of the page before; 0 for the first page
+    max_rows int,                     -- at most this many
+    pattern text,                     -- only those whose name is LIKE this; NULL for all
+    asking_user bigint DEFAULT NULL,  -- only those of this user, and those whose name matches one of `visible`; NULL
+                                      -- for all
+    visible text[] DEFAULT NULL       -- patterns
 )
 RETURNS TABLE (
     client_id bigint,        -- a client
@@ -21,6 +24,8 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT client.client_id, client.name, client.mode, client.temporary, client.session_at,
@@ -33,6 +38,7 @@ BEGIN
            client.process, client.library, client.address
     FROM (SELECT client.* FROM telesto.clients AS client
           WHERE client.client_id > after_id AND (pattern IS NULL OR client.name LIKE pattern)
+            AND (asking_user IS NULL OR client.user_id = asking_user OR client.name LIKE ANY (likes))
           ORDER BY client.client_id
           LIMIT max_rows) AS client
     ORDER BY client.client_id;

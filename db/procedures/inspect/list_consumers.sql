@@ -2,9 +2,10 @@
 -- Purpose:    A page of the consumers, by rising id, for people.
 -- Tables:     consumers, queues, clients, leases (read)
 CREATE OR REPLACE FUNCTION telesto.list_consumers(
-    after_id bigint,  -- the last consumer of the page before; 0 for the first page
-    max_rows int,     -- at most this many
-    of_queue bigint   -- only those of this queue; NULL for all
+    after_id bigint,             -- the last consumer of the page before; 0 for the first page
+    max_rows int,                -- at most this many
+    of_queue bigint,             -- only those of this queue; NULL for all
+    visible text[] DEFAULT NULL  -- only those of queues whose name matches one of these patterns; NULL for all
 )
 RETURNS TABLE (
     consumer_id bigint,     -- a consumer
@@ -21,6 +22,8 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT consumer.consumer_id, consumer.queue_id, queue.name, consumer.client_id, client.name,
@@ -31,6 +34,9 @@ BEGIN
            consumer.paused, coalesce(consumer.slow_until > clock_timestamp(), false)
     FROM (SELECT consumer.* FROM telesto.consumers AS consumer
           WHERE consumer.consumer_id > after_id AND (of_queue IS NULL OR consumer.queue_id = of_queue)
+            AND (visible IS NULL OR EXISTS (SELECT FROM telesto.queues AS queue
+                                            WHERE queue.queue_id = consumer.queue_id
+                                              AND queue.name LIKE ANY (likes)))
           ORDER BY consumer.consumer_id
           LIMIT max_rows) AS consumer
     JOIN telesto.queues AS queue ON queue.queue_id = consumer.queue_id

@@ -2,9 +2,10 @@
 -- Purpose:    A page of the queues, by rising id, with how many messages wait in each.
 -- Tables:     queues, put_states, take_states (read)
 CREATE OR REPLACE FUNCTION telesto.list_queue_figures(
-    after_id bigint,  -- the last queue of the page before; 0 for the first page
-    max_rows int,     -- at most this many
-    pattern text      -- only those whose name is LIKE this; NULL for all
+    after_id bigint,             -- the last queue of the page before; 0 for the first page
+    max_rows int,                -- at most this many
+    pattern text,                -- only those whose name is LIKE this; NULL for all
+    visible text[] DEFAULT NULL  -- only those whose name matches one of these patterns; NULL for all
 )
 RETURNS TABLE (
     queue_id bigint,  -- a queue
@@ -14,11 +15,14 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT queue.queue_id, queue.name, put.total - taken.total
     FROM (SELECT queue.queue_id, queue.name FROM telesto.queues AS queue
           WHERE queue.queue_id > after_id AND (pattern IS NULL OR queue.name LIKE pattern)
+            AND (visible IS NULL OR queue.name LIKE ANY (likes))
           ORDER BY queue.queue_id
           LIMIT max_rows) AS queue
     CROSS JOIN LATERAL (SELECT put.total FROM telesto.put_states AS put

@@ -2,8 +2,9 @@
 -- Purpose:    A page of the queues, by rising id.
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.list_queues(
-    after_id bigint,  -- the last queue of the page before; 0 for the first page
-    max_rows int      -- at most this many
+    after_id bigint,             -- the last queue of the page before; 0 for the first page
+    max_rows int,                -- at most this many
+    visible text[] DEFAULT NULL  -- only those whose name matches one of these patterns; NULL for all
 )
 RETURNS TABLE (
     queue_id bigint,     -- a queue
@@ -13,11 +14,13 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT queue.queue_id, queue.name, queue.max_messages
     FROM telesto.queues AS queue
-    WHERE queue.queue_id > after_id
+    WHERE queue.queue_id > after_id AND (visible IS NULL OR queue.name LIKE ANY (likes))
     ORDER BY queue.queue_id
     LIMIT max_rows;
 END

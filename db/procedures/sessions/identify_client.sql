@@ -2,9 +2,11 @@
 -- Purpose:    Opens a new session of a client and so fences its session before: a takeover. What that one
 --             executed is then final; list_unconfirmed_operations and list_unconfirmed_hand_overs show it.
 --             Writes also when the client is gone, which tells one that deletes itself that this was done.
+--             A user takes only its own clients, and those of nobody whose name its patterns match, which are its own
+--             from then on; others are to it as if they did not exist.
 -- Errors:     check_violation for a token out of range
 -- Locks:      client (exclusive, try)
--- Tables:     clients (read, update), deliveries (update), installation (read)
+-- Tables:     clients (read, update), users (read), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.identify_client(
     wanted_id bigint,                   -- the client, or 0 to find it by name
     wanted_name text,                   -- its name when wanted_id is 0
@@ -17,6 +19,8 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     process text DEFAULT NULL,          -- the process that opens the session, for people
     library text DEFAULT NULL,          -- the name and version of its library
     address text DEFAULT NULL,          -- the address of its connection
+    asking_user bigint DEFAULT NULL,    -- the user to whom it has to belong; NULL when that does not matter
+    names text[] DEFAULT NULL,          -- the patterns of the names that the user's clients may have
     OUT error smallint,                 -- NULL, BUSY (a transaction of the client is still running: try again),
                                         -- CLIENT_NOT_EXISTING, CLIENT_MODE_PERMISSION_VIOLATION (it has another mode,
                                         -- which is told) or SESSION_FENCED (another process has the client, or a later
@@ -41,7 +45,8 @@ BEGIN
         FROM telesto.clients AS client
         WHERE client.name = wanted_name;
     END IF;
-    IF found_id IS NULL THEN
+    IF found_id IS NULL OR (asking_user IS NOT NULL
+                            AND telesto.may_be_client(found_id, asking_user, names) IS NOT TRUE) THEN
         PERFORM pg_logical_emit_message(true, 'telesto', '');
         error := :CLIENT_NOT_EXISTING;
         RETURN;
@@ -54,12 +59,27 @@ BEGIN
         error := :CLIENT_MODE_PERMISSION_VIOLATION;
         RETURN;
     END IF;
+    IF asking_user IS NOT NULL THEN
+        -- Under the lock of the client its owner does not change.
+        IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(found_id)) THEN
+            error := :BUSY;
+            RETURN;
+        ELSIF telesto.may_be_client(found_id, asking_user, names) IS NOT TRUE THEN
+            PERFORM pg_logical_emit_message(true, 'telesto', '');
+            error := :CLIENT_NOT_EXISTING;
+            mode := NULL;
+            RETURN;
+        END IF;
+    END IF;
     SELECT opened.error, opened.session, opened.former
     INTO identify_client.error, identify_client.session, identify_client.former
     FROM telesto.open_session(found_id, token, resume, attempt, process, library, address) AS opened;
     IF identify_client.error IS NOT NULL THEN
         RETURN;
     END IF;
+    UPDATE telesto.clients AS client
+    SET user_id = asking_user
+    WHERE client.client_id = found_id AND asking_user IS NOT NULL AND client.user_id IS DISTINCT FROM asking_user;
     SELECT client.client_id, client.name, client.mode, client.temporary
     INTO identify_client.client_id, identify_client.client_name, identify_client.mode, identify_client.temporary
     FROM telesto.clients AS client

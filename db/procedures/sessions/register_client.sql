@@ -13,6 +13,7 @@ CREATE OR REPLACE FUNCTION telesto.register_client(
     process text DEFAULT NULL,    -- the process that registers it, for people
     library text DEFAULT NULL,    -- the name and version of its library
     address text DEFAULT NULL,    -- the address of its connection
+    asking_user bigint DEFAULT NULL,  -- the user to whom it is to belong; NULL for nobody
     OUT error smallint,           -- NULL, BUSY (the client's row is in use or just gone: try again),
                                   -- CLIENT_NAME_NOT_UNIQUE, CLIENT_MODE_PERMISSION_VIOLATION (repeated with another
                                   -- mode) or SESSION_FENCED (a later attempt was executed)
@@ -32,11 +33,11 @@ BEGIN
     PERFORM telesto.require_read_committed();
     incarnation := telesto.get_incarnation();
     INSERT INTO telesto.clients AS client (client_id, session, mode, name, token, attempt, temporary, seen_at, process,
-                                           library, address, session_at)
+                                           library, address, session_at, user_id)
     VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token,
             register_client.attempt, register_client.temporary,
             CASE WHEN register_client.temporary THEN clock_timestamp() END, register_client.process,
-            register_client.library, register_client.address, clock_timestamp())
+            register_client.library, register_client.address, clock_timestamp(), asking_user)
     ON CONFLICT ON CONSTRAINT clients_name_unique DO NOTHING
     RETURNING client.client_id, client.session
     INTO register_client.client_id, register_client.session;
@@ -44,7 +45,9 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT client.client_id, client.token = register_client.token, client.mode = register_client.mode,
+    SELECT client.client_id,
+           client.token = register_client.token AND client.user_id IS NOT DISTINCT FROM asking_user,
+           client.mode = register_client.mode,
            register_client.attempt <= client.attempt
     INTO existing_id, same_token, same_mode, overtaken
     FROM telesto.clients AS client

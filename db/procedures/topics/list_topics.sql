@@ -2,9 +2,10 @@
 -- Purpose:    A page of the topics, by rising id.
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.list_topics(
-    after_id bigint,           -- the last topic of the page before; 0 for the first page
-    max_rows int,              -- at most this many
-    pattern text DEFAULT NULL  -- only those whose name is LIKE this; NULL for all
+    after_id bigint,             -- the last topic of the page before; 0 for the first page
+    max_rows int,                -- at most this many
+    pattern text DEFAULT NULL,   -- only those whose name is LIKE this; NULL for all
+    visible text[] DEFAULT NULL  -- only those whose name matches one of these patterns; NULL for all
 )
 RETURNS TABLE (
     topic_id bigint,     -- a topic
@@ -16,6 +17,8 @@ RETURNS TABLE (
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    likes constant text[] := telesto.like_patterns(visible);
 BEGIN
     RETURN QUERY
     SELECT topic.topic_id, topic.name, state.last_number, state.subscribers,
@@ -23,6 +26,7 @@ BEGIN
                                         state.last_number)
     FROM (SELECT topic.topic_id, topic.name FROM telesto.topics AS topic
           WHERE topic.topic_id > after_id AND (pattern IS NULL OR topic.name LIKE pattern)
+            AND (visible IS NULL OR topic.name LIKE ANY (likes))
           ORDER BY topic.topic_id
           LIMIT max_rows) AS topic
     CROSS JOIN LATERAL (SELECT state.last_number, state.subscribers FROM telesto.topic_states AS state

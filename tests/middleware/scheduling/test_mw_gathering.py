@@ -11,7 +11,7 @@ from telesto.middleware.common.failures import LostError, RefusedError, Unavaila
 from telesto.middleware.scheduling.requests import Kind
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from workbench import Workbench, bodies, error_row, message_row, put_all, take_nothing
+from workbench import Workbench, bodies, error_row, message_row, no_call, put_all, take_nothing
 
 
 @asynccontextmanager
@@ -536,4 +536,4 @@ async def test_what_stands_behind_a_poisonous_request_for_now_is_not_executed() 
 
 async def test_a_batch_may_turn_out_empty() -> None:
     async with workbench(put_all) as bench:
-        assert bench.effects.before([]) == []
+        assert await bench.effects.before([], no_call) == []

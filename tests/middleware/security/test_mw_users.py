@@ -8,27 +8,17 @@ import psycopg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from logged_in import SOON_S, add_user, logged_in
 from telesto.middleware.security.users import Right, User
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from wire import Wire, until
-
-#: A change has to hold after this time, in seconds; then nothing but a notification can have told it.
-SOON_S = 5.0
 
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield connection
-
-
-def add(database: psycopg.Connection, name: str, **rights: list[str]) -> None:
-    names = ["name", *rights]
-    columns, values = ", ".join(names), ", ".join(["%s"] * len(names))
-    database.execute(
-        f"INSERT INTO telesto.users ({columns}) VALUES ({values})".encode(), (name, *rights.values())
-    )
 
 
 async def known(server: MiddlewareServer, name: str) -> User:
@@ -40,12 +30,12 @@ async def known(server: MiddlewareServer, name: str) -> User:
 async def test_a_user_is_found_with_its_rights(
     server: MiddlewareServer, database: psycopg.Connection
 ) -> None:
-    add(database, "alice", put=["orders-*"], get=["orders-?", "x"], clients=["alice*"])
+    add_user(database, "alice", put=["orders-*"], get=["orders-?", "x"], clients=["alice*"])
     assert await server.users.find("bob") is None
     alice = await known(server, "alice")
-    assert alice.rights_on("orders-1") == Right.PUT | Right.GET
-    assert alice.rights_on("orders-12") == Right.PUT
-    assert alice.rights_on("x") == Right.GET
+    assert alice.rights_on("orders-1") == Right.PUT | Right.GET | Right.SEE
+    assert alice.rights_on("orders-12") == Right.PUT | Right.SEE
+    assert alice.rights_on("x") == Right.GET | Right.SEE
     assert alice.rights_on("y") == Right.NONE
     assert alice.may_be_client("alice-2")
     assert not alice.may_be_client("bob")
@@ -54,7 +44,7 @@ async def test_a_user_is_found_with_its_rights(
 async def test_one_object_is_one_user_and_lives_while_it_is_in_use(
     server: MiddlewareServer, database: psycopg.Connection
 ) -> None:
-    add(database, "alice")
+    add_user(database, "alice")
     alice = await known(server, "alice")
     assert await known(server, "alice") is alice
     first = alice.user_id, id(alice)
@@ -67,42 +57,36 @@ async def test_one_object_is_one_user_and_lives_while_it_is_in_use(
 async def test_a_change_of_rights_is_known_soon(
     server: MiddlewareServer, database: psycopg.Connection
 ) -> None:
-    add(database, "alice", put=["a"])
+    add_user(database, "alice", put=["a"])
     alice = await known(server, "alice")
-    assert alice.decide(1, "a") == Right.PUT
+    assert alice.decide(1, "a") == Right.PUT | Right.SEE
     database.execute("UPDATE telesto.users SET put = '{b}', monitor = true")
     await until(lambda: alice.monitor, SOON_S)
     assert not alice.decisions
-    assert alice.rights_on("a") == Right.NONE
-    assert alice.rights_on("b") == Right.PUT
+    assert alice.rights_on("a") == Right.SEE
+    assert alice.rights_on("b") == Right.PUT | Right.SEE
 
 
 async def test_another_password_changes_no_rights(
     server: MiddlewareServer, database: psycopg.Connection
 ) -> None:
-    add(database, "alice", put=["a"])
+    add_user(database, "alice", put=["a"])
     alice = await known(server, "alice")
     alice.decide(1, "a")
     database.execute("UPDATE telesto.users SET verifier = 'another'")
     await until(lambda: alice.verifier == "another", SOON_S)
-    assert alice.decisions == {1: Right.PUT}
+    assert alice.decisions == {1: Right.PUT | Right.SEE}
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM telesto.users", "UPDATE telesto.users SET enabled = false"])
 async def test_connections_of_a_user_that_is_gone_end(
     server: MiddlewareServer, connect: Connect, database: psycopg.Connection, change: str
 ) -> None:
-    add(database, "alice")
-    add(database, "bob")
-    await until(lambda: server.users.required)
+    add_user(database, "alice", clients=["*"])
+    add_user(database, "bob", clients=["*"])
     wires = []
     for name in ("alice", "alice", "bob"):
-        before = set(server.connections.snapshot())
-        wire = await connect(server)
-        await wire.hello()
-        (connection,) = set(server.connections.snapshot()) - before
-        connection.pipeline.user = await known(server, name)
-        wires.append(wire)
+        wires.append(await (await logged_in(server, connect, name)).register(f"{name}-{len(wires)}"))
     database.execute(f"{change} WHERE name = 'alice'".encode())
     first, second, others = wires
     await asyncio.wait_for(first.closed(), SOON_S)
@@ -115,7 +99,7 @@ async def test_the_first_user_ends_all_connections_that_are_not_logged_in(
 ) -> None:
     assert not server.users.required
     assert len(server.users.secret) == 32
-    add(database, "alice")
+    add_user(database, "alice")
     await asyncio.wait_for(wire.closed(), SOON_S)
     assert server.users.required
 
@@ -123,7 +107,7 @@ async def test_the_first_user_ends_all_connections_that_are_not_logged_in(
 async def test_a_login_is_required_from_the_start_when_there_are_users(
     database: psycopg.Connection, start_middleware: StartMiddleware
 ) -> None:
-    add(database, "alice")
+    add_user(database, "alice")
     server = await start_middleware()
     assert server.users.required
     database.execute("DELETE FROM telesto.users")
@@ -133,18 +117,18 @@ async def test_a_login_is_required_from_the_start_when_there_are_users(
 async def test_changes_are_read_again_after_notifications_were_lost(
     server: MiddlewareServer, database: psycopg.Connection
 ) -> None:
-    add(database, "alice", put=["a"])
+    add_user(database, "alice", put=["a"])
     alice = await known(server, "alice")
     with database.transaction():
         database.execute("ALTER TABLE telesto.users DISABLE TRIGGER users_changed")
         database.execute("UPDATE telesto.users SET put = '{b}'")
         database.execute("ALTER TABLE telesto.users ENABLE TRIGGER users_changed")
-    assert alice.rights_on("a") == Right.PUT
+    assert alice.rights_on("a") & Right.PUT
     database.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'telesto listen'"
         " AND datname = current_database()"
     )
-    await until(lambda: alice.rights_on("b") == Right.PUT, SOON_S)
+    await until(lambda: alice.rights_on("b") & Right.PUT, SOON_S)
 
 
 async def test_many_users_are_read_again_in_parts(
@@ -153,14 +137,14 @@ async def test_many_users_are_read_again_in_parts(
     monkeypatch.setattr("telesto.middleware.security.users._USERS_MAX", 3)
     users = []
     for count in range(8):
-        add(database, f"user-{count}")
+        add_user(database, f"user-{count}")
         users.append(await known(server, f"user-{count}"))
     database.execute("UPDATE telesto.users SET monitor = true")
     await until(lambda: all(user.monitor for user in users), SOON_S)
 
 
 async def test_a_failed_read_is_tried_again(server: MiddlewareServer, database: psycopg.Connection) -> None:
-    add(database, "alice")
+    add_user(database, "alice")
     alice = await known(server, "alice")
     database.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'telesto users'"

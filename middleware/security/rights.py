@@ -1,0 +1,160 @@
+"""Whether a user may do what a request asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from telesto.db import calls
+from telesto.middleware.common.failures import Failure, failure_of, no_queue
+from telesto.middleware.security.needed_rights import NEEDED, Need, Scope, What
+from telesto.middleware.security.users import Read, Right, User
+from telesto.protocol.errors import ErrorCode
+
+#: How many names of queues are kept. Beyond that all are forgotten.
+_NAMES_MAX = 100_000
+
+_DOING = {
+    Right.CONFIGURE: "create, change or delete",
+    Right.PUT: "put into",
+    Right.GET: "read from",
+    Right.ADMIN: "administer",
+    Right.GET | Right.ADMIN: "read from or administer",
+    Right.SEE: "see",
+}
+
+
+class Asking(Protocol):
+    """A connection that a request comes from."""
+
+    @property
+    def client_id(self) -> int:
+        """Its client."""
+
+    #: The topics of its subscriptions by their ids; None if they are not known.
+    subscribed: dict[int, str] | None
+
+
+class RightsCheck:
+    """Says which requests a user may not make.
+
+    Queues are named by ids, and rights are about names: it keeps the names, which never change, and each user
+    keeps what was decided of ids and names. A queue that a user may not even see is as one that does not
+    exist. Of names given as such the answer depends on the patterns alone, so it tells nothing either.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def allows(self, user: User, packet: Any) -> bool:
+        """Tells whether a request is known to be allowed. If not, `refusal` decides after `look_up`."""
+        needs = NEEDED[packet.METHOD_ID]
+        if isinstance(needs, Scope):
+            return needs is not Scope.MONITOR or user.monitor
+        decisions = user.decisions
+        for need in needs:
+            if need.what is What.SUBSCRIPTION or need.what is What.CLIENT:
+                return False
+            rights = need.rights
+            for key in need.named(packet):
+                if not decisions.get(key, 0) & rights:
+                    return False
+        return True
+
+    async def look_up(self, asked: Iterable[tuple[Asking, Any]], read: Read) -> None:
+        """Reads the names that requests need and that are not known. Raises what ``read`` raises.
+
+        Args:
+            asked: connections and packets, which `allows` does not know to be allowed.
+            read: calls a procedure.
+        """
+        queue_ids: set[int] = set()
+        connections: dict[int, Asking] = {}
+        for connection, packet in asked:
+            needs = NEEDED[packet.METHOD_ID]
+            if isinstance(needs, Scope):
+                continue
+            for need in needs:
+                if need.what is What.QUEUE:
+                    queue_ids.update(key for key in need.named(packet) if key not in self._names)
+                elif need.what is What.SUBSCRIPTION and not packet.topic:
+                    known = connection.subscribed
+                    if known is None or (packet.subscription_id and packet.subscription_id not in known):
+                        connections[connection.client_id] = connection
+        if queue_ids:
+            if len(self._names) + len(queue_ids) > _NAMES_MAX:
+                self._names.clear()
+            for row in await read(*calls.get_queue_names(queue_ids=list(queue_ids))):
+                self._names[row["queue_id"]] = row["name"]
+        if connections:
+            topics: dict[int, dict[int, str]] = {client_id: {} for client_id in connections}
+            for row in await read(*calls.get_subscribed_topics(client_ids=list(connections))):
+                topics[row["client_id"]][row["subscription_id"]] = row["topic"]
+            for client_id, connection in connections.items():
+                connection.subscribed = topics[client_id]
+
+    def refusal(self, user: User, packet: Any, subscribed: Mapping[int, str] | None) -> Failure | None:
+        """Returns why a user may not make a request; None if it may.
+
+        Args:
+            user: the user, who is no administrator.
+            packet: the request. What is not known of it, `look_up` has not found.
+            subscribed: the topics of the client's subscriptions by their ids, if they are known.
+        """
+        needs = NEEDED[packet.METHOD_ID]
+        if isinstance(needs, Scope):
+            if needs is Scope.MONITOR and not user.monitor:
+                return _denied(user, "is no monitor")
+            return None
+        for need in needs:
+            for key in need.named(packet):
+                failure = self._judge(user, need, key, packet, subscribed or {})
+                if failure is not None:
+                    return failure
+        return None
+
+    def why_not_read(self, user: User, queue_id: int) -> Failure | None:
+        """Returns why a consumer of a user must end, after its rights have changed; None if it may go on.
+
+        If the name of its queue has been forgotten, it may join again.
+        """
+        name = self._names.get(queue_id)
+        if name is None:
+            return failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the user's rights have changed; join again")
+        if user.decide(queue_id, name) & Right.GET:
+            return None
+        return _denied(user, f"has no right to read from queue {name!r} any more", queue_id)
+
+    def _judge(
+        self, user: User, need: Need, key: Any, packet: Any, subscribed: Mapping[int, str]
+    ) -> Failure | None:
+        wanted = Right(need.rights)
+        if need.what is What.QUEUE:
+            name = self._names.get(key)
+            granted = 0 if name is None else user.decide(key, name)
+            if not granted & Right.SEE:
+                return failure_of(ErrorCode.QUEUE_NOT_EXISTING, no_queue(key), key)
+            if not granted & need.rights:
+                return _denied(user, f"has no right to {_DOING[wanted]} queue {name!r}", key)
+        elif need.what is What.CLIENT:
+            if not user.may_be_client(key, temporary=bool(packet.temporary)):
+                return _denied(user, f"may have no client named {key!r}")
+        elif need.what is What.SUBSCRIPTION:
+            if packet.topic:
+                return None
+            topics = [subscribed[key]] if key in subscribed else [] if key else subscribed.values()
+            for topic in topics:
+                if not self._granted(user, topic) & need.rights:
+                    return _denied(user, f"has no right to read from topic {topic!r}")
+        elif key and not self._granted(user, key) & need.rights:
+            noun = "topic" if need.what is What.TOPIC else "queue"
+            return _denied(user, f"has no right to {_DOING[wanted]} {noun} {key!r}")
+        return None
+
+    def _granted(self, user: User, name: str) -> int:
+        granted = user.decisions.get(name)
+        return user.decide(name, name) if granted is None else granted
+
+
+def _denied(user: User, why: str, related_id: int | None = None) -> Failure:
+    return failure_of(ErrorCode.PERMISSION_DENIED, f"user {user.name!r} {why}", related_id)

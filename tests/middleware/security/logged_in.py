@@ -1,0 +1,49 @@
+"""Users in the database, and connections that are logged in as one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from conftest import Connect
+from telesto.middleware.server import MiddlewareServer
+from wire import Wire, until
+
+#: A change has to hold after this time, in seconds; then nothing but a notification can have told it.
+SOON_S = 5.0
+
+
+def add_user(database: psycopg.Connection, name: str, **columns: Any) -> None:
+    """Adds a user: `put=["orders-*"]`, `monitor=True`."""
+    names = ["name", *columns]
+    values = ", ".join(["%s"] * len(names))
+    statement = f"INSERT INTO telesto.users ({', '.join(names)}) VALUES ({values})"
+    database.execute(statement.encode(), (name, *columns.values()))
+
+
+async def change_user(
+    server: MiddlewareServer, database: psycopg.Connection, name: str, **columns: Any
+) -> None:
+    """Changes a user, and returns once the middleware knows."""
+    user = await server.users.find(name)
+    assert user is not None
+    version = user.version
+    assignments = ", ".join(f"{column} = %s" for column in columns)
+    database.execute(
+        f"UPDATE telesto.users SET {assignments} WHERE name = %s".encode(), (*columns.values(), name)
+    )
+    await until(lambda: user.version > version, SOON_S)
+
+
+async def logged_in(server: MiddlewareServer, connect: Connect, name: str) -> Wire:
+    """Opens a connection that is logged in as a user."""
+    await until(lambda: server.users.required)
+    user = await server.users.find(name)
+    assert user is not None
+    before = set(server.connections.snapshot())
+    wire = await connect(server)
+    await until(lambda: set(server.connections.snapshot()) - before)
+    (connection,) = set(server.connections.snapshot()) - before
+    connection.pipeline.user = user
+    return wire
