@@ -498,25 +498,26 @@ class BatchEffects:
     async def _denied(self, requests: list[Request], read: ReadRows) -> dict[Request, Failure]:
         """Returns which requests their users may not make, and why."""
         try:
-            await self._rights.look_up(((request.pipeline, request.packet) for request in requests), read)
+            asked = [(request.pipeline, request.packet) for request in requests]
+            names = await self._rights.look_up(asked, read)
         except UnavailableError as error:
             return dict.fromkeys(requests, error.failure or unavailable(self._retry_ms))
         except (LostError, RefusedError):
             return dict.fromkeys(requests, unavailable(self._retry_ms))
         denied = {}
         for request in requests:
-            failure = self._refusal(request)
+            failure = self._refusal(request, names)
             if failure is not None:
                 denied[request] = failure
         return denied
 
-    def _refusal(self, request: Request) -> Failure | None:
+    def _refusal(self, request: Request, names: dict[int, str] | None = None) -> Failure | None:
         """Returns why the user may not make a request, by what is known; None if it may."""
         pipeline = request.pipeline
         user = pipeline.user
         if user is None or user.administrator or self._rights.allows(user, request.packet):
             return None
-        return self._rights.refusal(user, request.packet, pipeline.subscribed)
+        return self._rights.refusal(user, request.packet, pipeline.subscribed, names)
 
     def _deny(self, request: Request, failure: Failure) -> None:
         self.failed(request, failure)
@@ -625,10 +626,9 @@ class BatchEffects:
         assert isinstance(request, Read)
         if request.wait is not None:
             self._room.scanned(request, [])
-            failure = self._refusal(request)
-            if failure is not None:
-                # Its rights have changed while it scanned.
-                answer_read(request, failure)
+            if self._refusal(request) is not None:
+                # The rights have changed while it scanned: it is judged again.
+                self._room.readmit(request)
                 return
             if self._room.settle_empty(request, scanned_at):
                 request.applied()

@@ -61,13 +61,16 @@ class RightsCheck:
                     return False
         return True
 
-    async def look_up(self, asked: Iterable[tuple[Asking, Any]], read: Read) -> None:
-        """Reads the names that requests need and that are not known. Raises what ``read`` raises.
+    async def look_up(self, asked: Iterable[tuple[Asking, Any]], read: Read) -> dict[int, str]:
+        """Reads what requests need and is not known. Returns the names of their queues, of those that exist.
+
+        Raises what ``read`` raises.
 
         Args:
             asked: connections and packets, which `allows` does not know to be allowed.
             read: calls a procedure.
         """
+        names: dict[int, str] = {}
         queue_ids: set[int] = set()
         connections: dict[int, Asking] = {}
         for connection, packet in asked:
@@ -76,31 +79,45 @@ class RightsCheck:
                 continue
             for need in needs:
                 if need.what is What.QUEUE:
-                    queue_ids.update(key for key in need.named(packet) if key not in self._names)
+                    for queue_id in need.named(packet):
+                        name = self._names.get(queue_id)
+                        if name is None:
+                            queue_ids.add(queue_id)
+                        else:
+                            names[queue_id] = name
                 elif need.what is What.SUBSCRIPTION and not packet.topic:
                     known = connection.subscribed
                     if known is None or (packet.subscription_id and packet.subscription_id not in known):
                         connections[connection.client_id] = connection
         if queue_ids:
-            if len(self._names) + len(queue_ids) > _NAMES_MAX:
-                self._names.clear()
             for row in await read(*calls.get_queue_names(queue_ids=list(queue_ids))):
-                self._names[row["queue_id"]] = row["name"]
+                if len(self._names) >= _NAMES_MAX:
+                    self._names.clear()
+                self._names[row["queue_id"]] = names[row["queue_id"]] = row["name"]
         if connections:
             topics: dict[int, dict[int, str]] = {client_id: {} for client_id in connections}
             for row in await read(*calls.get_subscribed_topics(client_ids=list(connections))):
                 topics[row["client_id"]][row["subscription_id"]] = row["topic"]
             for client_id, connection in connections.items():
                 connection.subscribed = topics[client_id]
+        return names
 
-    def refusal(self, user: User, packet: Any, subscribed: Mapping[int, str] | None) -> Failure | None:
+    def refusal(
+        self,
+        user: User,
+        packet: Any,
+        subscribed: Mapping[int, str] | None,
+        names: Mapping[int, str] | None = None,
+    ) -> Failure | None:
         """Returns why a user may not make a request; None if it may.
 
         Args:
             user: the user, who is no administrator.
-            packet: the request. What is not known of it, `look_up` has not found.
+            packet: the request.
             subscribed: the topics of the client's subscriptions by their ids, if they are known.
+            names: what `look_up` has found; None for the names that are known.
         """
+        names = self._names if names is None else names
         needs = NEEDED[packet.METHOD_ID]
         if isinstance(needs, Scope):
             if needs is Scope.MONITOR and not user.monitor:
@@ -108,7 +125,7 @@ class RightsCheck:
             return None
         for need in needs:
             for key in need.named(packet):
-                failure = self._judge(user, need, key, packet, subscribed or {})
+                failure = self._judge(user, need, key, packet, subscribed or {}, names)
                 if failure is not None:
                     return failure
         return None
@@ -126,11 +143,17 @@ class RightsCheck:
         return _denied(user, f"has no right to read from queue {name!r} any more", queue_id)
 
     def _judge(
-        self, user: User, need: Need, key: Any, packet: Any, subscribed: Mapping[int, str]
+        self,
+        user: User,
+        need: Need,
+        key: Any,
+        packet: Any,
+        subscribed: Mapping[int, str],
+        names: Mapping[int, str],
     ) -> Failure | None:
         wanted = Right(need.rights)
         if need.what is What.QUEUE:
-            name = self._names.get(key)
+            name = names.get(key)
             granted = 0 if name is None else user.decide(key, name)
             if not granted & Right.SEE:
                 return failure_of(ErrorCode.QUEUE_NOT_EXISTING, no_queue(key), key)

@@ -242,6 +242,10 @@ class WaitingRoom:
             self._unpark(read)
             self._readmit(read, None)
 
+    def readmit(self, read: Read) -> None:
+        """Has a read scan again that is not parked."""
+        self._readmit(read, None)
+
     def _wake(self, queue: WaitingQueue, receiver_id: int, count: int) -> int:
         woken = 0
         while woken < count:

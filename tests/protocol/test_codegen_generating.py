@@ -22,6 +22,7 @@ GENERATED = [
     "protocol/packets.py",
     "protocol/queue_settings.py",
     "client/queue_settings.py",
+    "middleware/security/needed_rights.py",
     "docs/reference/protocol.md",
     *TWINS.values(),
     CALLS,

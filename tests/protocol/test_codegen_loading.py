@@ -76,6 +76,28 @@ MISTAKES: list[tuple[Change, str]] = [
     (packet("Ping", doc="  "), "packet Ping: doc must be"),
     (packet("Ping", doc="no full stop"), "packet Ping: doc must be"),
     (packet("Ping", colour="red"), "packet Ping: unknown key colour"),
+    (without("packet", "Ping", "right"), "packet Ping: right belongs to a client's packet, and a client's"),
+    (packet("Pong", right="none"), "packet Pong: right belongs to a client's packet, and a client's"),
+    (packet("Ping", right="some"), "packet Ping: right must be none, own, visible, monitor or a table"),
+    (packet("Ping", right={}), "packet Ping: right must be none, own, visible, monitor or a table"),
+    (
+        packet("PutMessage", right={"post": "queue_ids"}),
+        "right 'post': for queue_ids it must be",
+    ),
+    (
+        packet("PutMessage", right={"clients": "queue_ids"}),
+        "right 'clients': for queue_ids it",
+    ),
+    (
+        packet("RegisterClient", right={"put": "client_name"}),
+        "right 'put': for client_name it must",
+    ),
+    (packet("PutMessage", right={"put": "queue_id"}), "PutMessage: right 'put': there is no field queue_id"),
+    (
+        packet("PutMessage", right={"put": "message"}),
+        "right 'put': message names nothing that",
+    ),
+    (packet("PutMessages", right={"put": "letters.queue_id"}), "right 'put': there is no struct at letters"),
     (packet("Ping", name="ping"), "packet ping: name must be like PutMessage"),
     (packet("Ping", id=2), "packets: id 0x02 is used twice"),
     (packet("Ping", id=0x7E), "packet Ping: a client's packet has an odd id, not 0x7e"),

@@ -83,6 +83,7 @@ fields = [{ name = "code", type = "u16", doc = "Why." }]
 name = "Open"
 id = 0x07
 sender = "client"
+right = "none"
 response = "Success"
 allowed = ["NEW"]
 leads_to = "OPEN"
@@ -93,6 +94,7 @@ fields = []
 name = "Send"
 id = 0x11
 sender = "client"
+right = "none"
 response = "SendResponse"
 allowed = ["OPEN"]
 numbered = true
@@ -116,6 +118,7 @@ fields = [{ name = "stamps", type = "list<Stamp>", doc = "The stamps." }]
 name = "Look"
 id = 0x13
 sender = "client"
+right = "none"
 response = "Success"
 allowed = ["NEW", "OPEN"]
 mode = "LOOK"

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from logged_in import add_user, logged_in
 from requests_of_all import NO_QUEUE, numbered_requests
 from telesto.middleware.common.failures import (
     LostError,
@@ -43,6 +45,7 @@ class Scene:
     server: MiddlewareServer
     connect: Connect
     patch: pytest.MonkeyPatch
+    database_url: str
 
     async def other(self) -> Wire:
         return await self.connect(self.server)
@@ -132,6 +135,16 @@ async def _(scene: Scene, number: int) -> Any:
         number, [], scene.queue_id, packets.QueueSettings(dead_letter_queue=second.queue.queue_id)
     )
     return number, await scene.wire.ask(ring)
+
+
+@case("PERMISSION_DENIED")
+async def _(scene: Scene, number: int) -> Any:
+    await scene.wire.close()
+    with psycopg.connect(scene.database_url, autocommit=True) as database:
+        add_user(database, "alice", get=["taken"], clients=["*"])
+    scene.wire = await (await logged_in(scene.server, scene.connect, "alice")).register()
+    number = scene.wire.number()
+    return number, await scene.send("PutMessage", number)
 
 
 @case("CLIENT_MODE_PERMISSION_VIOLATION")
@@ -280,11 +293,11 @@ _database_case("INTERNAL_ERROR", RuntimeError("a bug"))
 
 
 async def _begin(
-    connect: Connect, start_middleware: StartMiddleware, patch: pytest.MonkeyPatch
+    connect: Connect, start_middleware: StartMiddleware, patch: pytest.MonkeyPatch, database_url: str
 ) -> tuple[Scene, int]:
     server = await start_middleware(max_unconfirmed=MAX_UNCONFIRMED)
     wire = await (await connect(server)).register()
-    return Scene(wire, await wire.create_queue("taken"), server, connect, patch), wire.number()
+    return Scene(wire, await wire.create_queue("taken"), server, connect, patch, database_url), wire.number()
 
 
 def _code_of(answer: Any) -> int | None:
@@ -312,9 +325,14 @@ def test_every_refusal_of_a_numbered_request_happens_here() -> None:
 
 @pytest.mark.parametrize(("name", "how"), CASES)
 async def test_the_table_of_refusals_holds(
-    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch, name: str, how: str
+    connect: Connect,
+    start_middleware: StartMiddleware,
+    monkeypatch: pytest.MonkeyPatch,
+    database_url: str,
+    name: str,
+    how: str,
 ) -> None:
-    scene, number = await _begin(connect, start_middleware, monkeypatch)
+    scene, number = await _begin(connect, start_middleware, monkeypatch, database_url)
     error = ERRORS[name]
     answer = await CASES[name, how](scene, number)
     if isinstance(answer, tuple):
@@ -346,9 +364,9 @@ async def test_the_table_of_refusals_holds(
 
 
 async def test_what_is_no_request_of_the_session_touches_no_number(
-    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
-    scene, number = await _begin(connect, start_middleware, monkeypatch)
+    scene, number = await _begin(connect, start_middleware, monkeypatch, database_url)
     wire = scene.wire
     unknown = await scene.raw(lambda packet_id: frame(0x0FFF, packet_id, struct.pack(">Q", 1_000) + b"\0"))
     assert unknown.code == ErrorCode.UNKNOWN_METHOD
@@ -363,10 +381,10 @@ async def test_what_is_no_request_of_the_session_touches_no_number(
 
 
 async def test_the_first_fault_of_a_request_is_answered(
-    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, start_middleware: StartMiddleware, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
     """In the order in which the document lists the checks: each request has all faults that come later."""
-    scene, _ = await _begin(connect, start_middleware, monkeypatch)
+    scene, _ = await _begin(connect, start_middleware, monkeypatch, database_url)
     wire, queue_id, put_id = scene.wire, scene.queue_id, packets.PutMessage.METHOD_ID
 
     stranger = await scene.other()

@@ -28,12 +28,20 @@ async def change_user(
     """Changes a user, and returns once the middleware knows."""
     user = await server.users.find(name)
     assert user is not None
-    version = user.version
     assignments = ", ".join(f"{column} = %s" for column in columns)
     database.execute(
         f"UPDATE telesto.users SET {assignments} WHERE name = %s".encode(), (*columns.values(), name)
     )
-    await until(lambda: user.version > version, SOON_S)
+
+    def known() -> bool:
+        return all(
+            user.patterns[column] == tuple(value)
+            if column in user.patterns
+            else getattr(user, column) == value
+            for column, value in columns.items()
+        )
+
+    await until(known, SOON_S)
 
 
 async def logged_in(server: MiddlewareServer, connect: Connect, name: str) -> Wire:
