@@ -218,7 +218,8 @@ class AsyncConsumer:
         When the queue is deleted and made anew under its name within five seconds, or ``timeout``, it goes on
         with the new one.
         Raises QueueNotExistingError when the queue was deleted, ConsumerInactiveError when the consumer
-        failed as often in a row as the queue allows: a new one gets messages again.
+        failed as often in a row as the queue allows: a new one gets messages again. PermissionDeniedError
+        when the user may not read from the queue (any more).
         """
         until = time.monotonic() + arguments.check_timeout(timeout)
         await self._join()

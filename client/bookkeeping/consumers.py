@@ -25,6 +25,7 @@ from telesto.protocol.errors import (
     ConsumerInactiveError,
     ErrorClass,
     ErrorCode,
+    PermissionDeniedError,
     QueueNotExistingError,
     TelestoError,
 )
@@ -264,6 +265,9 @@ class Consumers:
             return
         if packet.code == ErrorCode.CONSUMER_INACTIVE:
             self._end(state, ConsumerInactiveError(packet.details, queue_id=state.queue_id))
+            return
+        if packet.code == ErrorCode.PERMISSION_DENIED:
+            self._end(state, PermissionDeniedError(packet.details, queue_id=state.queue_id))
             return
         self._part(state)
         if not state.stopped:

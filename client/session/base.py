@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     import ssl
 
 _LIBRARY = "telesto-python"
+#: So often in a row a name may be taken and then be nobody's until it is taken for that of another user.
+_NAMES_TAKEN_MAX = 3
 
 
 class Phase(Enum):
@@ -128,6 +130,7 @@ class BaseSession(ABC):
         self._identified: packets.IdentifyClientResponse | None = None
         self._resuming = False
         self._takeovers_busy = 0
+        self._names_taken = 0
         self._identify_at = math.inf
         self._ended: TelestoError | None = None
         self._closed: TelestoError | None = None
@@ -434,6 +437,7 @@ class BaseSession(ABC):
         if response.idle_limit_ms:
             self._keep_alive = min(self._options.keep_alive, response.idle_limit_ms / 2000)
         self.phase = Phase.GREETED
+        self._names_taken = 0
         pings, self._pings = self._pings, []
         for call in pings:
             self.send(link, call, 0, [], self._clock())
@@ -555,7 +559,14 @@ class BaseSession(ABC):
         elif identity is not None and by_name and isinstance(error, ClientNotExistingError):
             self._register(identity)
         elif identity is not None and by_name and isinstance(error, ClientNameNotUniqueError):
-            self._identify(identity)
+            self._names_taken += 1
+            if self._names_taken > _NAMES_TAKEN_MAX:
+                error.details = (
+                    f"the client named {identity.name!r} belongs to another user; choose another name"
+                )
+                self.handshake_refused(error)
+            else:
+                self._identify(identity)
         elif error.error_class is ErrorClass.REJECTED:
             if isinstance(error, ClientNameNotUniqueError):
                 name = identity.name if identity is not None else ""

@@ -7,8 +7,13 @@ from typing import Any
 import psycopg
 
 from conftest import Connect
+from logins import PASSWORD, ScramLogin
+from telesto.middleware.security.login import make_verifier
 from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
 from wire import Wire, until
+
+VERIFIER = make_verifier(PASSWORD)
 
 #: A change has to hold after this time, in seconds; then nothing but a notification can have told it.
 SOON_S = 5.0
@@ -16,6 +21,7 @@ SOON_S = 5.0
 
 def add_user(database: psycopg.Connection, name: str, **columns: Any) -> None:
     """Adds a user: `put=["orders-*"]`, `monitor=True`."""
+    columns = {"verifier": VERIFIER} | columns
     names = ["name", *columns]
     values = ", ".join(["%s"] * len(names))
     statement = f"INSERT INTO telesto.users ({', '.join(names)}) VALUES ({values})"
@@ -47,11 +53,8 @@ async def change_user(
 async def logged_in(server: MiddlewareServer, connect: Connect, name: str) -> Wire:
     """Opens a connection that is logged in as a user."""
     await until(lambda: server.users.required)
-    user = await server.users.find(name)
-    assert user is not None
-    before = set(server.connections.snapshot())
     wire = await connect(server)
-    await until(lambda: set(server.connections.snapshot()) - before)
-    (connection,) = set(server.connections.snapshot()) - before
-    connection.pipeline.user = user
+    await wire.hello()
+    answer = await ScramLogin(wire, name).whole()
+    assert isinstance(answer, packets.AuthenticateResponse), answer
     return wire

@@ -32,6 +32,7 @@ class Wire:
         self.unasked: asyncio.Queue[Any] = asyncio.Queue()
         self.client_id = 0
         self.session = 0
+        self.greeting: packets.HelloResponse | None = None
         self._task = asyncio.create_task(self._receive())
 
     @classmethod
@@ -69,8 +70,13 @@ class Wire:
             return await self.send(packet)
 
     async def hello(self, max_frame: int = 1 << 24) -> packets.HelloResponse:
-        answer: packets.HelloResponse = await self.ask(hello(max_frame=max_frame))
-        return answer
+        """Says hello, unless that was done."""
+        if self.greeting is None:
+            answer = await self.ask(hello(max_frame=max_frame))
+            if not isinstance(answer, packets.HelloResponse):
+                return answer  # type: ignore[no-any-return]
+            self.greeting = answer
+        return self.greeting
 
     async def register(self, name: str | None = None, mode: packets.ClientMode = FULL) -> Wire:
         """Says hello and registers a new client."""

@@ -48,6 +48,8 @@ class Scene:
     database_url: str
 
     async def other(self) -> Wire:
+        if self.server.users.required:
+            return await logged_in(self.server, self.connect, "alice")
         return await self.connect(self.server)
 
     async def send(self, name: str, number: int) -> Any:

@@ -19,7 +19,8 @@ PASSWORD = "correct horse, battery"
 
 def add_user(url: str, name: str, password: str | None = PASSWORD, **columns: Any) -> None:
     """Adds a user to the database."""
-    values = {"name": name, "verifier": None if password is None else make_verifier(password), **columns}
+    verifier = None if password is None else make_verifier(password)
+    values = {"name": name, "verifier": verifier, "clients": ["*"], **columns}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             f"INSERT INTO telesto.users ({', '.join(values)}) "
