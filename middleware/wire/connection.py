@@ -324,6 +324,8 @@ class Connection(asyncio.Protocol):
     def _on_login(self, packet_id: int, outcome: User | Failure | None) -> None:
         deadlines, login = self._services.deadlines, self._pipeline.login
         assert login is not None
+        if self._pipeline.closed:
+            return
         if isinstance(outcome, Failure):
             failure = outcome
             self._login_ends = deadlines.add(

@@ -151,8 +151,8 @@ class Conversation:
         if client is None:
             return
         self._pipeline.client = client
-        if self.state is ConnectionState.AWAITING_IDENTITY:
-            self._enter(ConnectionState.IDENTIFIED)
+        draining = self.state is ConnectionState.DRAINING
+        self._enter(ConnectionState.DRAINING if draining else ConnectionState.IDENTIFIED)
 
     def logged_in(self, user: User | None) -> None:
         """A step of the login is done; with a user it is complete."""
@@ -169,7 +169,11 @@ class Conversation:
 
     def _enter(self, state: ConnectionState) -> None:
         self.state = state
-        self._open = open_routes(state, self._pipeline.client.mode)
+        client = self._pipeline.client
+        self._open = open_routes(state, client.mode)
+        if state is ConnectionState.DRAINING and client is UNIDENTIFIED:
+            # What clients may finish is not for those who are none, and have not logged in perhaps.
+            self._open = {packets.Ping.METHOD_ID: self._open[packets.Ping.METHOD_ID]}
 
     # --- checking ----------------------------------------------------------------------------
 

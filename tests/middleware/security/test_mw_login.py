@@ -40,7 +40,8 @@ from telesto.middleware.security.users import User
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
-from wire import FULL, PATIENCE_S, Wire, until
+from telesto.protocol.packets import ConnectionState
+from wire import FULL, PATIENCE_S, Wire, frame, until
 
 
 @pytest.fixture
@@ -252,6 +253,21 @@ async def test_nothing_but_a_login_before_it(guarded: MiddlewareServer, connect:
         assert (answer.code, answer.error_class) == (ErrorCode.NOT_AUTHENTICATED, ErrorClass.REJECTED)
     assert (await ScramLogin(wire, "alice").whole()).done
     assert (await wire.ask(packets.Confirm([], [], []))).code == ErrorCode.NOT_IDENTIFIED
+
+
+async def test_a_middleware_that_stops_finishes_nothing_for_who_has_not_logged_in(
+    guarded: MiddlewareServer, connect: Connect
+) -> None:
+    wire = await connect()
+    await wire.hello()
+    (connection,) = guarded.connections.snapshot()
+    connection.go_away(packets.GoAway("about to stop", []))
+    for info in packets.REQUESTS.values():
+        if ConnectionState.DRAINING in info.allowed and info.packet is not packets.Ping:
+            packet_id, answer = wire.expect()
+            wire.write(frame(info.packet.METHOD_ID, packet_id, b""))
+            assert (await asyncio.wait_for(answer, PATIENCE_S)).code == ErrorCode.SHUTTING_DOWN
+    assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
 
 
 async def test_steps_sent_without_waiting_are_refused(guarded: MiddlewareServer, connect: Connect) -> None:
