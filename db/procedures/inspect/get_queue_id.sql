@@ -9,10 +9,12 @@ CREATE OR REPLACE FUNCTION telesto.get_queue_id(
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    seen constant text[] := telesto.seen_patterns();
 BEGIN
     SELECT queue.queue_id INTO get_queue_id.queue_id
     FROM telesto.queues AS queue
-    WHERE queue.name = get_queue_id.name;
+    WHERE queue.name = get_queue_id.name AND (seen IS NULL OR telesto.name_matches(seen, queue.name));
     error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

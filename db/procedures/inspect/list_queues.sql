@@ -15,12 +15,14 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    likes constant text[] := telesto.like_patterns(visible);
+    -- An application sees no more than its user, whatever it asks for.
+    shown constant text[] := coalesce(telesto.seen_patterns(), visible);
+    likes constant text[] := telesto.like_patterns(shown);
 BEGIN
     RETURN QUERY
     SELECT queue.queue_id, queue.name, queue.max_messages
     FROM telesto.queues AS queue
-    WHERE queue.queue_id > after_id AND (visible IS NULL OR queue.name LIKE ANY (likes))
+    WHERE queue.queue_id > after_id AND (shown IS NULL OR queue.name LIKE ANY (likes))
     ORDER BY queue.queue_id
     LIMIT max_rows;
 END

@@ -9,11 +9,13 @@ CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    seen constant text[] := telesto.seen_patterns();
 BEGIN
     SELECT to_jsonb(queue) - '{queue_id, name, created_at}'::text[]
     INTO settings
     FROM telesto.queues AS queue
-    WHERE queue.queue_id = get_queue_settings.queue_id;
+    WHERE queue.queue_id = get_queue_settings.queue_id AND (seen IS NULL OR telesto.name_matches(seen, queue.name));
     error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

@@ -28,9 +28,20 @@ AS $$
 DECLARE
     -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
+    caller constant telesto.users := telesto.require_client(sender_id, true);
+    denied text;
     bytes bigint;
 BEGIN
-    PERFORM telesto.require_client(sender_id, true);
+    IF caller.user_id IS NOT NULL THEN
+        SELECT queue.name INTO denied
+        FROM telesto.queues AS queue
+        WHERE queue.queue_id = ANY (queue_ids) AND (caller.monitor OR telesto.name_matches(caller.configure || caller.get || caller.admin, queue.name))
+          AND NOT telesto.name_matches(caller.put, queue.name)
+        LIMIT 1;
+        IF FOUND THEN
+            PERFORM telesto.require_right('put', denied);
+        END IF;
+    END IF;
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN
@@ -63,6 +74,7 @@ BEGIN
            nullif(stage_message.delay_ms, 0), stage_message.expires_ms, stage_message.partition_key
     FROM telesto.queues AS queue
     WHERE queue.queue_id = ANY (queue_ids)
+      AND (caller.user_id IS NULL OR telesto.name_matches(caller.put, queue.name))
     RETURNING staged.queue_id, staged.staged_id;
 END
 $$;

@@ -23,6 +23,7 @@ DECLARE
     staged bigint;
 BEGIN
     PERFORM telesto.require_client(sender_id, true);
+    PERFORM telesto.require_right('put', topic);
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN

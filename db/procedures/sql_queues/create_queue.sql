@@ -46,6 +46,7 @@ DECLARE
     -- queue settings: end
     created bigint;
 BEGIN
+    PERFORM telesto.require_right('configure', name);
     PERFORM telesto.require_name(name);
     created := telesto.add_queue(name, NULL);
     IF created IS NULL THEN

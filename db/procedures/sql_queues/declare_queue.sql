@@ -46,6 +46,7 @@ DECLARE
                                                      late_after, late_limit, late_window, fail_limit, history,
                                                      history_days);
     -- queue settings: end
+    seen constant text[] := telesto.seen_patterns();
     found_id bigint;
     there jsonb;
     differing text;
@@ -53,7 +54,8 @@ BEGIN
     PERFORM telesto.require_name(name);
     LOOP
         SELECT queue.queue_id INTO found_id FROM telesto.queues AS queue WHERE queue.name = declare_queue.name;
-        EXIT WHEN found_id IS NOT NULL;
+        EXIT WHEN found_id IS NOT NULL AND (seen IS NULL OR telesto.name_matches(seen, name));
+        PERFORM telesto.require_right('configure', name);
         found_id := telesto.add_queue(name, NULL);
         IF found_id IS NOT NULL THEN
             PERFORM telesto.change_queue(found_id, wanted);
@@ -73,6 +75,7 @@ BEGIN
     IF differing IS NULL THEN
         RETURN found_id;
     ELSIF update_settings THEN
+        PERFORM telesto.require_right('configure', name);
         PERFORM telesto.change_queue(found_id, wanted);
         PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', found_id, 'settings', wanted));
         RETURN found_id;

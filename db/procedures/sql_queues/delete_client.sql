@@ -15,10 +15,12 @@ RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 BEGIN
+    PERFORM telesto.require_client(client_id, false);
     PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
         PERFORM telesto.raise_error(:TAKEOVER_BUSY, format('a request of client %s is under way', client_id));
     END IF;
+    -- Again, for it may be gone.
     PERFORM telesto.require_client(client_id, false);
     PERFORM telesto.remove_client(client_id);
     PERFORM telesto.limit_transaction();

@@ -15,6 +15,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 BEGIN
     PERFORM telesto.require_client(client_id, false);
-    RETURN QUERY SELECT page.* FROM telesto.list_active_queues(client_id, after_id, max_rows) AS page;
+    RETURN QUERY SELECT page.* FROM telesto.list_active_queues(client_id, after_id, max_rows,
+                                                                 telesto.seen_patterns()) AS page;
 END
 $$;

@@ -9,10 +9,14 @@ CREATE OR REPLACE FUNCTION telesto.get_client_id(
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
 BEGIN
     SELECT client.client_id INTO get_client_id.client_id
     FROM telesto.clients AS client
-    WHERE client.name = get_client_id.name;
+    WHERE client.name = get_client_id.name
+      AND (caller.user_id IS NULL OR caller.monitor
+           OR telesto.may_be_client(client.client_id, caller.user_id, caller.clients));
     error := CASE WHEN NOT FOUND THEN :CLIENT_NOT_EXISTING END;
 END
 $$;

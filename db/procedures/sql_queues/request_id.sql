@@ -13,13 +13,14 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_variable
 DECLARE
+    owner constant bigint := telesto.own_client(name);
     registered record;
 BEGIN
     PERFORM telesto.require_name(name);
     IF mode IS NULL OR mode NOT IN (1, 2) THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, format('mode %s is neither 1 (FULL) nor 2 (READ_ONLY)', mode));
     END IF;
-    registered := telesto.register_client(name, mode::smallint, NULL);
+    registered := telesto.register_client(name, mode::smallint, NULL, asking_user => owner);
     IF registered.error IS NOT NULL THEN
         PERFORM telesto.raise_error(:CLIENT_NAME_NOT_UNIQUE, format('there is a client of the name %L already', name));
     END IF;

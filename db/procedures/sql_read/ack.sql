@@ -21,6 +21,7 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
+    caller constant telesto.users := telesto.sql_caller();
     lease_row tid;
 BEGIN
     IF consumer_id IS NULL OR lease_id IS NULL OR message_id IS NULL THEN
@@ -31,6 +32,11 @@ BEGIN
     SELECT lease.ctid INTO lease_row
     FROM telesto.leases AS lease
     WHERE lease.consumer_id = ack.consumer_id AND lease.lease_id = ack.lease_id AND lease.message_id = ack.message_id
+      -- What others have, or what it may not read any more, is to it as if it were over.
+      AND (caller.user_id IS NULL
+           OR telesto.may_be_client(lease.client_id, caller.user_id, caller.clients)
+              AND EXISTS (SELECT FROM telesto.queues AS queue
+                          WHERE queue.queue_id = lease.queue_id AND telesto.name_matches(caller.get, queue.name)))
     LIMIT 1
     FOR UPDATE;
     IF lease_row IS NULL THEN

@@ -23,6 +23,7 @@ DECLARE
 BEGIN
     PERFORM telesto.require_read_committed();
     PERFORM telesto.require_client(reader_id, false);
+    PERFORM telesto.require_right_on('get', from_queue);
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(from_queue));
     PERFORM telesto.limit_transaction();
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;

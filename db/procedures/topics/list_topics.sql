@@ -18,7 +18,9 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    likes constant text[] := telesto.like_patterns(visible);
+    -- An application sees no more than its user, whatever it asks for.
+    shown constant text[] := coalesce(telesto.seen_patterns(), visible);
+    likes constant text[] := telesto.like_patterns(shown);
 BEGIN
     RETURN QUERY
     SELECT topic.topic_id, topic.name, state.last_number, state.subscribers,
@@ -26,7 +28,7 @@ BEGIN
                                         state.last_number)
     FROM (SELECT topic.topic_id, topic.name FROM telesto.topics AS topic
           WHERE topic.topic_id > after_id AND (pattern IS NULL OR topic.name LIKE pattern)
-            AND (visible IS NULL OR topic.name LIKE ANY (likes))
+            AND (shown IS NULL OR topic.name LIKE ANY (likes))
           ORDER BY topic.topic_id
           LIMIT max_rows) AS topic
     CROSS JOIN LATERAL (SELECT state.last_number, state.subscribers FROM telesto.topic_states AS state

@@ -1,0 +1,22 @@
+-- Procedure:  require_right
+-- Purpose:    Refuses a call of a SQL user who has not the right that it needs on a queue or topic, whether that exists or
+--             not.
+-- Errors:     TL032 PERMISSION_DENIED
+-- Tables:     users, sql_users (read)
+CREATE OR REPLACE FUNCTION telesto.require_right(
+    wanted text,  -- the right: configure, put, get or admin
+    name text     -- the queue or topic
+)
+RETURNS void
+LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
+BEGIN
+    IF caller.user_id IS NOT NULL
+       AND NOT telesto.name_matches(CASE wanted WHEN 'configure' THEN caller.configure WHEN 'put' THEN caller.put
+                                                WHEN 'get' THEN caller.get WHEN 'admin' THEN caller.admin END, name) THEN
+        PERFORM telesto.raise_error(:PERMISSION_DENIED, format('user %L has not the right %s on %L', caller.name, wanted, name));
+    END IF;
+END
+$$;
