@@ -422,6 +422,10 @@ class MiddlewareServer:
             "Consumers that fail everything now.",
             lambda: self.consumers.failing,
         )
+        gauges["user_quotas_nearly_used_up"] = (
+            "Quotas of users of which more than 80 % were used in the last minute.",
+            self._quotas.of_users.near,
+        )
         gauges["leases"] = ("Messages that consumers have.", lambda: self.consumers.held)
         gauges["disk_full"] = (
             "1 while puts are refused for lack of space.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telesto.cli.admin.db import DataDirectory
+from telesto.cli.admin.user_quota import map_role, quota, unmap_role
 from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
@@ -466,4 +467,7 @@ SUBCOMMANDS = {
     "delete": delete,
     "allow": allow,
     "revoke": revoke,
+    "quota": quota,
+    "map": map_role,
+    "unmap": unmap_role,
 }

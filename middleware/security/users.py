@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntFlag
 from functools import cache
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -85,6 +86,20 @@ def _expression(pattern: str) -> str:
     return first + "".join(f"(?>.*?{part})" for part in middle if part) + ".*" + last
 
 
+class UserQuotas(NamedTuple):
+    """How much a user may use at each middleware; None for no limit."""
+
+    connections: int | None
+    consumers: int | None
+    waiting_reads: int | None
+    #: Messages in a second.
+    puts_per_s: int | None
+
+
+#: The columns of a row that tell them.
+_QUOTAS = tuple(f"max_{name}" for name in UserQuotas._fields)
+
+
 class User:
     """A user, as the middleware knows it. Each user that is in use is one object, which changes.
 
@@ -96,6 +111,8 @@ class User:
         administrator: it may do everything.
         monitor: it sees everything.
         patterns: the texts of its patterns by right: configure, put, get, admin, clients.
+        quotas: how much it may use.
+        limited: it has a quota.
         version: rises with each change.
         decisions: what it may do with queues by id, and with queues and topics by name, as far as known, as
             values of ``Right``. Changes of its rights empty it.
@@ -108,9 +125,11 @@ class User:
         "administrator",
         "decisions",
         "enabled",
+        "limited",
         "monitor",
         "name",
         "patterns",
+        "quotas",
         "user_id",
         "verifier",
         "version",
@@ -134,6 +153,8 @@ class User:
             self.patterns,
         )
         self.verifier: str | None = row["verifier"]
+        self.quotas = UserQuotas(*(row[column] for column in _QUOTAS))
+        self.limited = any(quota is not None for quota in self.quotas)
         if not changed:
             return False
         self.name: str = row["name"]

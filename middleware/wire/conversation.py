@@ -192,6 +192,9 @@ class Conversation:
         # A copy is raised: the traceback of the kept error would keep the connection alive.
         if numbers.refusal is not None and route.numbered and packet.number:
             raise copy(numbers.refusal)
+        user = self._pipeline.user
+        if user is not None and user.limited and route.kind is not None:
+            self._check_quotas(user, route, packet)
         if not packet_id and route.answered:
             raise UnexpectedPacketError("packet id 0 is for what the server sends on its own")
         if packet_id in self._pipeline.waiting and route.kind is not None:
@@ -202,6 +205,15 @@ class Conversation:
             if self.identifying:
                 raise UnexpectedPacketError("the login or takeover before it is not answered yet")
             self.identifying = True
+
+    def _check_quotas(self, user: User, route: Route, packet: Any) -> None:
+        assert route.kind is not None
+        refusal = self._services.quotas.of_users.refusal(self._pipeline, user, route.kind, packet)
+        if refusal is None:
+            return
+        if route.numbered and packet.number:
+            self._numbers.refusal = refusal
+        raise copy(refusal)
 
     def _overloaded(self) -> OverloadedError:
         """Makes the error, to be raised directly: a variable would make a cycle with the traceback."""

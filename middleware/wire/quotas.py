@@ -14,6 +14,7 @@ from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.dispatcher import Budget
 from telesto.middleware.scheduling.requests import UNIDENTIFIED, Pipeline
+from telesto.middleware.wire.user_quotas import QuotasOfUsers
 
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connection, Connections
@@ -110,6 +111,9 @@ class Quotas:
     A connection is stalled when it has begun a frame and does not go on, or when its peer does not read.
     When a budget is nearly used up, stalled connections are closed: first those of the address that holds
     most, of these those of the client that holds most, and of these the connection that holds most.
+
+    Attributes:
+        of_users: the quotas of users who have some.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Quotas:
         connections: Connections,
         events: EventLog,
     ) -> None:
+        self.of_users = QuotasOfUsers(loop.time, connections, events)
         self._loop = loop
         self._budget = budget
         self._connections = connections

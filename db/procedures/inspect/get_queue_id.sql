@@ -1,5 +1,6 @@
 -- Procedure:  get_queue_id
 -- Purpose:    Finds a queue by its name.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_id(
     name text,           -- the name

@@ -1,5 +1,6 @@
 -- Procedure:  get_queue_name
 -- Purpose:    Finds a queue's name.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_name(
     queue_id bigint,     -- the queue

@@ -1,5 +1,6 @@
 -- Procedure:  list_queues
 -- Purpose:    A page of the queues, by rising id.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.list_queues(
     after_id bigint,             -- the last queue of the page before; 0 for the first page

@@ -2,11 +2,12 @@
 -- Purpose:    Creates a queue with its first states.
 -- Returns:
 --   bigint                  the new queue; NULL when the name is taken
--- Errors:     check_violation for a name out of range, and what set_queue_settings raises
+-- Errors:     OVERLOADED (a quota of the user), check_violation for a name out of range, and what set_queue_settings raises
 -- Tables:     queues (insert, update), put_states, take_states (insert)
 CREATE OR REPLACE FUNCTION telesto.add_queue(
-    name text,      -- unique name, 1 to 255 characters
-    settings jsonb  -- what is not as usual, see set_queue_settings; NULL or {} for nothing
+    name text,       -- unique name, 1 to 255 characters
+    settings jsonb,  -- what is not as usual, see set_queue_settings; NULL or {} for nothing
+    owner bigint     -- the user that creates it; NULL for nobody
 )
 RETURNS bigint
 LANGUAGE plpgsql
@@ -15,8 +16,9 @@ AS $$
 DECLARE
     new_id bigint;
 BEGIN
-    INSERT INTO telesto.queues AS queue (queue_id, name)
-    VALUES (nextval('telesto.queue_ids'), add_queue.name)
+    PERFORM telesto.require_quota(owner, 'queues');
+    INSERT INTO telesto.queues AS queue (queue_id, name, user_id)
+    VALUES (nextval('telesto.queue_ids'), add_queue.name, owner)
     ON CONFLICT ON CONSTRAINT queues_name_unique DO NOTHING
     RETURNING queue.queue_id INTO new_id;
     IF new_id IS NOT NULL THEN

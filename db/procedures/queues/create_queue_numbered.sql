@@ -1,6 +1,6 @@
 -- Procedure:  create_queue_numbered
 -- Purpose:    Creates a queue.
--- Errors:     check_violation for a name out of range, and what set_queue_settings raises
+-- Errors:     OVERLOADED (a quota of the user), check_violation for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)
@@ -28,7 +28,8 @@ BEGIN
     END IF;
     error := telesto.check_dead_letter_queue(0, settings);
     IF error IS NULL THEN
-        queue_id := telesto.add_queue(name, settings);
+        queue_id := telesto.add_queue(name, settings, (SELECT client.user_id FROM telesto.clients AS client
+                                                       WHERE client.client_id = create_queue_numbered.client_id));
         error := CASE WHEN queue_id IS NULL THEN :QUEUE_NAME_NOT_UNIQUE END;
     ELSE
         missing_queue := settings ->> 'dead_letter_queue';

@@ -1,5 +1,6 @@
 -- Procedure:  get_queue_settings
 -- Purpose:    Tells the settings of a queue: every column of queues that does not say which queue it is.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
     queue_id bigint,     -- the queue
@@ -12,7 +13,7 @@ AS $$
 DECLARE
     seen constant text[] := telesto.seen_patterns();
 BEGIN
-    SELECT to_jsonb(queue) - '{queue_id, name, created_at}'::text[]
+    SELECT to_jsonb(queue) - '{queue_id, name, created_at, user_id}'::text[]
     INTO settings
     FROM telesto.queues AS queue
     WHERE queue.queue_id = get_queue_settings.queue_id AND (seen IS NULL OR telesto.name_matches(seen, queue.name));

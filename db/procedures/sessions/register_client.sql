@@ -1,7 +1,7 @@
 -- Procedure:  register_client
 -- Purpose:    Creates a client with its first session. Repeated with the token of its session, it opens a new
 --             session of the same client, under the same rules as identify_client.
--- Errors:     check_violation for a name, mode or token out of range
+-- Errors:     OVERLOADED (a quota of the user), check_violation for a name, mode or token out of range
 -- Locks:      client (exclusive, try) when it exists
 -- Tables:     clients (insert, read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.register_client(
@@ -32,6 +32,10 @@ DECLARE
 BEGIN
     PERFORM telesto.require_read_committed();
     incarnation := telesto.get_incarnation();
+    IF asking_user IS NOT NULL
+       AND NOT EXISTS (SELECT FROM telesto.clients AS client WHERE client.name = register_client.name) THEN
+        PERFORM telesto.require_quota(asking_user, 'clients');
+    END IF;
     INSERT INTO telesto.clients AS client (client_id, session, mode, name, token, attempt, temporary, seen_at, process,
                                            library, address, session_at, user_id)
     VALUES (nextval('telesto.client_ids'), 1, register_client.mode, register_client.name, register_client.token,

@@ -4,7 +4,8 @@
 --             which, unless it is given.
 -- Returns:
 --   bigint                  the staged_id, as of put_message
--- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013 CLIENT_MODE_PERMISSION_VIOLATION, TL026
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013 CLIENT_MODE_PERMISSION_VIOLATION, TL026
 --             MESSAGE_TOO_LARGE
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put(

@@ -5,7 +5,8 @@
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_messages until it is placed;
 --                           the message gets its own id there
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_message(

@@ -1,6 +1,7 @@
 -- Procedure:  put_messages
 -- Purpose:    Puts one message into several queues from SQL, under the rules of put_message.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL012 INVALID_PARAMETER, TL013
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_messages(

@@ -4,7 +4,8 @@
 --             of any type, as that of put.
 -- Returns:
 --   bigint                  the staged_id, by which it can be found in staged_topic_messages until it is placed
--- Errors:     TL012 INVALID_PARAMETER, TL013 CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL012 INVALID_PARAMETER, TL013 CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(
     topic text,                       -- the topic's name, 1 to 1,024 characters that can be seen; created on first use

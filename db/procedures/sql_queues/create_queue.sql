@@ -2,7 +2,8 @@
 -- Purpose:    Creates a queue from SQL, as a part of the caller's transaction. Settings that are not given are as usual.
 -- Returns:
 --   bigint                  the new queue
--- Errors:     TL004 QUEUE_NAME_NOT_UNIQUE, TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL004 QUEUE_NAME_NOT_UNIQUE, TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER
 -- Locks:      that of check_dead_letter_queue; the same name waits for this transaction, as any unique value
 -- Tables:     queues (insert, update), put_states, take_states, audit (insert)
 CREATE OR REPLACE FUNCTION telesto.create_queue(
@@ -48,7 +49,7 @@ DECLARE
 BEGIN
     PERFORM telesto.require_right('configure', name);
     PERFORM telesto.require_name(name);
-    created := telesto.add_queue(name, NULL);
+    created := telesto.add_queue(name, NULL, (telesto.sql_caller()).user_id);
     IF created IS NULL THEN
         PERFORM telesto.raise_error(:QUEUE_NAME_NOT_UNIQUE, format('there is a queue of the name %L already', name));
     END IF;

@@ -3,7 +3,8 @@
 --             session and fences no other.
 -- Returns:
 --   bigint                  the client
--- Errors:     TL012 INVALID_PARAMETER, invalid_transaction_state (25000) outside READ COMMITTED for a new name
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL012 INVALID_PARAMETER, invalid_transaction_state (25000) outside READ COMMITTED for a new name
 -- Tables:     clients (read, insert), audit (insert)
 CREATE OR REPLACE FUNCTION telesto.declare_client(
     name text DEFAULT session_user  -- unique name, 1 to 255 characters; that of the database user unless given

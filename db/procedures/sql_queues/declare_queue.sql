@@ -3,7 +3,8 @@
 --             given must be its own, or are changed; those that are not given may be anything.
 -- Returns:
 --   bigint                  the queue
--- Errors:     TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER, also for what differs
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL007 QUEUE_NOT_EXISTING for its dead letter queue, TL012 INVALID_PARAMETER, also for what differs
 -- Locks:      those of create_queue or of update_queue, where it does as these
 -- Tables:     queues (read, insert, update), put_states, take_states, audit (insert)
 CREATE OR REPLACE FUNCTION telesto.declare_queue(
@@ -56,7 +57,7 @@ BEGIN
         SELECT queue.queue_id INTO found_id FROM telesto.queues AS queue WHERE queue.name = declare_queue.name;
         EXIT WHEN found_id IS NOT NULL AND (seen IS NULL OR telesto.name_matches(seen, name));
         PERFORM telesto.require_right('configure', name);
-        found_id := telesto.add_queue(name, NULL);
+        found_id := telesto.add_queue(name, NULL, (telesto.sql_caller()).user_id);
         IF found_id IS NOT NULL THEN
             PERFORM telesto.change_queue(found_id, wanted);
             PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', found_id, 'queue_name', name,

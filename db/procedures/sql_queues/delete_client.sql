@@ -1,7 +1,8 @@
 -- Procedure:  delete_client
 -- Purpose:    Deletes a client from SQL, as a part of the caller's transaction. What is handed over to it and
 --             not confirmed goes back to its queues, marked redelivered. Messages addressed to it stay.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL035 TAKEOVER_BUSY (a request of the client is under way: try
 --             again), invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      client (exclusive, try), queues' take locks, topics, subscriptions (wait), to the end of the
 --             caller's transaction, which is limited from now on (see limit_transaction). Meant for autocommit or

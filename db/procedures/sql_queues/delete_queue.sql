@@ -1,7 +1,8 @@
 -- Procedure:  delete_queue
 -- Purpose:    Deletes a queue from SQL, as a part of the caller's transaction, whatever it holds: its messages
 --             are removed later. What is handed over from it stays with the readers.
--- Errors:     TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside READ COMMITTED
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      the queue's put and take lock (wait), to the end of the caller's transaction, which is
 --             limited from now on (see limit_transaction). Meant for autocommit or short transactions
 -- Tables:     installation (read), queues, put_states, take_states (delete), deleted_queues, audit (insert)

@@ -1,6 +1,7 @@
 -- Procedure:  get_active_queues
 -- Purpose:    Tells a SQL user which queues hold a message that a client may read, by rising id.
--- Errors:     TL005 CLIENT_NOT_EXISTING
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING
 -- Tables:     clients, queues, put_states, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.get_active_queues(
     client_id bigint,           -- the client

@@ -1,5 +1,6 @@
 -- Procedure:  get_client_id
 -- Purpose:    Finds a client by its name. Opens no session and fences no other.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.get_client_id(
     name text,            -- the name

@@ -2,7 +2,8 @@
 -- Purpose:    Gives SQL users the id of the queue of a name, for the procedures that take one.
 -- Returns:
 --   bigint                  the queue
--- Errors:     TL007 QUEUE_NOT_EXISTING
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL007 QUEUE_NOT_EXISTING
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue(
     name text  -- the name

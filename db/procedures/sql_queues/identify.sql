@@ -1,6 +1,7 @@
 -- Procedure:  identify
 -- Purpose:    Tells a SQL user who a client is. Unlike identify_client it opens no session and fences no other.
--- Errors:     TL005 CLIENT_NOT_EXISTING
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.identify(
     client_id bigint,              -- the client

@@ -2,7 +2,8 @@
 -- Purpose:    Registers a client from SQL and gives it an id.
 -- Returns:
 --   bigint                  the client
--- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL006 CLIENT_NAME_NOT_UNIQUE, TL012 INVALID_PARAMETER
 -- Tables:     clients (insert, read), audit (insert)
 CREATE OR REPLACE FUNCTION telesto.request_id(
     name text,          -- unique name, 1 to 255 characters

@@ -3,7 +3,7 @@
 --             of others are to it as if they did not exist.
 --             Takes no fence: the caller's transaction is the unit, not the client's session.
 -- Returns:
---   telesto.users  the caller's user, as sql_caller returns it
+--   users  the caller's user, as sql_caller returns it
 -- Errors:     TL005 CLIENT_NOT_EXISTING, TL013 CLIENT_MODE_PERMISSION_VIOLATION
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.require_client(

@@ -1,6 +1,7 @@
 -- Procedure:  update_queue
 -- Purpose:    Changes settings of a queue from SQL, as a part of the caller's transaction; those that are not given stay.
--- Errors:     TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER
 -- Locks:      the queue's row, to the end of the caller's transaction: another change of its settings waits. With a
 --             dead letter queue that of check_dead_letter_queue: another change of any waits
 -- Tables:     queues (read, update), audit (insert)

@@ -3,7 +3,8 @@
 --             commits the message is done, together with whatever else the transaction has done; when it does not,
 --             the message is leased as before. From this call on nobody else can get the message while the
 --             transaction is open, even if the time of its lease is up meanwhile.
--- Errors:     TL012 INVALID_PARAMETER, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL012 INVALID_PARAMETER, TL027 LEASE_LOST, serialization_failure (40001: the lease was touched or
 --             ended after the transaction's snapshot; not in READ COMMITTED)
 -- Locks:      lease (wait), its row (wait)
 -- Tables:     leases (delete), history_calendar (read), history (insert)

@@ -1,7 +1,8 @@
 -- Procedure:  get_messages_from_queue
 -- Purpose:    Shows a SQL user the messages of a queue that a client may read, by rising id, without taking
 --             them.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING
 -- Tables:     clients, queues, take_states, receiver_states, messages (read)
 CREATE OR REPLACE FUNCTION telesto.get_messages_from_queue(
     client_id bigint,                   -- the client

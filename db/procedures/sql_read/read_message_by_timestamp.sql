@@ -1,7 +1,8 @@
 -- Procedure:  read_message_by_timestamp
 -- Purpose:    Takes the oldest message from SQL, whatever its priority: one for anyone or for the reader alone. It is
 --             gone when the caller's transaction commits, and back when it does not.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, invalid_transaction_state (25000) outside
 --             READ COMMITTED
 -- Locks:      queue's take lock (wait), to the end of the caller's transaction: nobody else takes from the
 --             queue until then. Meant for autocommit or short transactions

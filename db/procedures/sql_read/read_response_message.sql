@@ -1,7 +1,8 @@
 -- Procedure:  read_response_message
 -- Purpose:    Takes a response from SQL: the first message for the reader alone that carries the context of its
 --             request. It is gone when the caller's transaction commits, and back when it does not.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER,
+-- Errors:     TL032 PERMISSION_DENIED,
+--             TL005 CLIENT_NOT_EXISTING, TL007 QUEUE_NOT_EXISTING, TL012 INVALID_PARAMETER,
 --             invalid_transaction_state (25000) outside READ COMMITTED
 -- Locks:      queue's take lock (wait), to the end of the caller's transaction: nobody else takes from the
 --             queue until then. Meant for autocommit or short transactions

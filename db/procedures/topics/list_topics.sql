@@ -1,5 +1,6 @@
 -- Procedure:  list_topics
 -- Purpose:    A page of the topics, by rising id.
+-- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     topics, topic_states, subscriptions, positions (read)
 CREATE OR REPLACE FUNCTION telesto.list_topics(
     after_id bigint,             -- the last topic of the page before; 0 for the first page

@@ -16,7 +16,11 @@ RETURNS TABLE (
     put text[],             -- of those into which it may put
     get text[],             -- of those from which it may read
     admin text[],           -- of those of which it may purge, redrive and cancel messages
-    clients text[]          -- of the names that its clients may have
+    clients text[],         -- of the names that its clients may have
+    max_connections int,   -- how many connections of it each middleware serves; NULL for no limit
+    max_consumers int,     -- how many consumers it may have at each; NULL for no limit
+    max_waiting_reads int, -- how many of its reads may wait at each; NULL for no limit
+    max_puts_per_s int     -- how many messages it may put in a second through each; NULL for no limit
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
@@ -24,12 +28,12 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
-           u.clients
+           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s
     FROM telesto.users AS u
     WHERE u.name = ANY (find_users.names)
     UNION
     SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
-           u.clients
+           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s
     FROM telesto.users AS u
     WHERE u.user_id = ANY (find_users.user_ids);
 END

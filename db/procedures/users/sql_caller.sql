@@ -3,7 +3,7 @@
 --             Administrators may do everything; of the roles that are no user, middlewares, the schema's owner and its
 --             members, and all while there are no users. Others may do nothing.
 -- Returns:
---   telesto.users  the user; NULL for a caller who may do everything
+--   users  the user; NULL for a caller who may do everything
 -- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     users, sql_users (read)
 CREATE OR REPLACE FUNCTION telesto.sql_caller()

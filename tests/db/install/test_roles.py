@@ -113,7 +113,7 @@ class TestRefusals:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             owner.execute(statement.encode())
 
-    @pytest.mark.parametrize("call", ["add_queue('x', NULL)", "client_lock_key(1)", "remove_client(1)"])
+    @pytest.mark.parametrize("call", ["add_queue('x', NULL, NULL)", "client_lock_key(1)", "remove_client(1)"])
     def test_internal_procedures_are_closed(self, owner: psycopg.Connection, role: Role, call: str) -> None:
         become(owner, role)
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied for function"):

@@ -37,7 +37,7 @@ def test_the_columns_are_the_settings_of_the_specification_with_its_defaults(cal
         " WHERE attrelid = 'telesto.queues'::regclass AND attnum > 0 AND NOT attisdropped"
     )
     needed = {row["attname"]: row["attnotnull"] for row in columns}
-    assert {name: needed[name] for name in needed.keys() - {"queue_id", "name", "created_at"}} == {
+    assert {name: needed[name] for name in needed.keys() - {"queue_id", "name", "created_at", "user_id"}} == {
         name: not setting.without for name, setting in QUEUE_SETTINGS.items()
     }
     assert settings(calls, queue) == {

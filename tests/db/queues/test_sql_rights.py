@@ -20,6 +20,7 @@ SIGNATURES = """
 SELECT p.proargnames[1:p.pronargs] AS names, p.proargtypes::oid[]::regtype[]::text[] AS types
 FROM pg_proc p WHERE p.pronamespace = 'telesto'::regnamespace AND p.proname = %s ORDER BY p.oid
 """
+OVERLOADED = "TL023"
 DENIED, NO_CLIENT, NO_QUEUE, NAME_TAKEN, LEASE_LOST = "TL032", "TL005", "TL007", "TL006", "TL027"
 TABLES = """
 SELECT relname::text FROM pg_class
@@ -323,6 +324,21 @@ def test_another_role_is_not_taken_for_the_one_that_has_logged_in(
     calls.connection.execute(f"GRANT {chief.role} TO {nobody.role}".encode())
     nobody.connection.execute(f"SET ROLE {chief.role}".encode())
     assert nobody.refused("SELECT telesto.get_queue('secret')") == DENIED
+
+
+def test_a_quota_of_queues_and_clients_holds_in_sql(calls: Calls, become: Callable[..., Application]) -> None:
+    shop = become("shop", clients=["*"], configure=["*"], max_queues=2, max_clients=1)
+    shop.value("SELECT telesto.declare_queue('a')")
+    shop.value("SELECT telesto.create_queue('b')")
+    assert shop.refused("SELECT telesto.create_queue('c')") == OVERLOADED
+    assert shop.refused("SELECT telesto.declare_queue('c')") == OVERLOADED
+    shop.value("SELECT telesto.declare_queue('a')")  # it is there
+    shop.value("SELECT telesto.delete_queue(telesto.get_queue('a'))")
+    shop.value("SELECT telesto.declare_queue('c')")
+    shop.value("SELECT telesto.declare_client('one')")
+    shop.value("SELECT telesto.declare_client('one')")
+    assert shop.refused("SELECT telesto.declare_client('two')") == OVERLOADED
+    assert shop.refused("SELECT telesto.request_id('two')") == OVERLOADED
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from telesto.middleware.security.login import (
     read_verifier,
 )
 from telesto.middleware.security.tokens import TokenError, TokenKeyError, TokenKeys
-from telesto.middleware.security.users import User
+from telesto.middleware.security.users import User, UserQuotas
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
@@ -299,7 +299,8 @@ class OneUser:
     def __init__(self) -> None:
         rights: dict[str, list[str]] = {name: [] for name in ("configure", "put", "get", "admin", "clients")}
         columns = {"user_id": 1, "name": "alice", "verifier": make_verifier(PASSWORD), "enabled": True}
-        self.alice = User({**columns, "administrator": False, "monitor": False, **rights})
+        quotas = {f"max_{name}": None for name in UserQuotas._fields}
+        self.alice = User({**columns, "administrator": False, "monitor": False, **rights, **quotas})
 
     async def find(self, name: str) -> User | None:
         return self.alice if name == "alice" else None

@@ -1,0 +1,169 @@
+"""`telesto user quota|map|unmap`: how much a user may use, and which role of the database it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from telesto.cli.admin.db import DataDirectory
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+from telesto.cli.terminal import output
+from telesto.cli.terminal.exit_codes import ExitCode
+from telesto.cli.terminal.failures import CommandError, usage_error
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import DictRow
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the database that logs in.")]
+
+_MOST = 2**31 - 1
+_NONE = "none"
+#: The quotas in the order in which they are shown: their columns, and what they hold for.
+_QUOTAS = {
+    "connections": ("max_connections", "each middleware"),
+    "clients": ("max_clients", "all"),
+    "queues": ("max_queues", "all"),
+    "consumers": ("max_consumers", "each middleware"),
+    "waiting-reads": ("max_waiting_reads", "each middleware"),
+    "puts-per-second": ("max_puts_per_s", "each middleware"),
+}
+_SHOWN = """
+SELECT u.*, (SELECT count(*) FROM telesto.clients AS c WHERE c.user_id = u.user_id) AS clients_used,
+       (SELECT count(*) FROM telesto.queues AS q WHERE q.user_id = u.user_id) AS queues_used,
+       (SELECT count(*) FROM telesto.consumers AS o
+        JOIN telesto.clients AS c ON c.client_id = o.client_id WHERE c.user_id = u.user_id) AS consumers_used
+FROM telesto.users AS u WHERE u.name = %(name)s
+"""
+_MAP = """
+INSERT INTO telesto.sql_users (role_name, user_id)
+SELECT %(role)s, user_id FROM telesto.users WHERE name = %(name)s
+ON CONFLICT (role_name) DO UPDATE SET user_id = EXCLUDED.user_id RETURNING role_name
+"""
+
+
+def _limit(option: str, what: str) -> Any:
+    return typer.Option(option, metavar="N|none", help=what)
+
+
+def quota(
+    name: Name,
+    connections: Annotated[
+        str | None, _limit("--connections", "How many connections each middleware serves.")
+    ] = None,
+    clients: Annotated[str | None, _limit("--clients", "How many clients it may have.")] = None,
+    queues: Annotated[str | None, _limit("--queues", "How many queues it may have created.")] = None,
+    consumers: Annotated[
+        str | None, _limit("--consumers", "How many consumers it may have at each middleware.")
+    ] = None,
+    waiting_reads: Annotated[
+        str | None, _limit("--waiting-reads", "How many of its reads may wait at each middleware.")
+    ] = None,
+    puts_per_second: Annotated[
+        str | None, _limit("--puts-per-second", "How many messages it may put through each middleware.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Show how much a user may use and uses, after changing what is given. It holds within a second.
+
+    What is beyond a quota is refused with OVERLOADED; nothing that is there already ends.
+    """
+    given = (connections, clients, queues, consumers, waiting_reads, puts_per_second)
+    changes = {
+        column: _number(option, value)
+        for (option, (column, _)), value in zip(_QUOTAS.items(), given, strict=True)
+        if value is not None
+    }
+    with _database(database_url, data_dir) as connection:
+        if changes:
+            assignments = ", ".join(f"{column} = %({column})s" for column in changes)
+            statement = f"UPDATE telesto.users SET {assignments} WHERE name = %(name)s"
+            connection.execute(statement.encode(), {"name": name, **changes})
+        user = connection.execute(_SHOWN.encode(), {"name": name}).fetchone()
+    if user is None:
+        raise CommandError(f"there is no user {name!r}", ExitCode.REFUSED)
+    rows = [
+        {"quota": option, "limit": user[column], "used": user.get(f"{option}_used"), "of": scope}
+        for option, (column, scope) in _QUOTAS.items()
+    ]
+    output.print_list(
+        rows,
+        (
+            output.Column("quota", lambda row: str(row["quota"])),
+            output.Column("limit", lambda row: _NONE if row["limit"] is None else str(row["limit"])),
+            output.Column("used", lambda row: "" if row["used"] is None else str(row["used"])),
+            output.Column("counted for", lambda row: str(row["of"])),
+        ),
+        as_json=as_json,
+        as_dict=dict,
+        empty="",
+    )
+
+
+def map_role(
+    role: Role,
+    name: Name,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Let a role of the database be a user when it calls Telesto in SQL, from its next call on."""
+    with _database(database_url, data_dir) as connection:
+        if connection.execute(_MAP.encode(), {"role": role, "name": name}).fetchone() is None:
+            raise CommandError(f"there is no user {name!r}", ExitCode.REFUSED)
+        known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+    if known is None:
+        output.print_error(f"the database has no role {role!r} yet")
+    _tell({"role": role, "user": name}, f"role {role} is user {name} now", as_json=as_json)
+
+
+def unmap_role(
+    role: Role,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    as_json: Json = False,
+) -> None:
+    """Let a role of the database be no user any more: then it may do nothing while there are users."""
+    with _database(database_url, data_dir) as connection:
+        statement = "DELETE FROM telesto.sql_users WHERE role_name = %s RETURNING role_name"
+        if connection.execute(statement, (role,)).fetchone() is None:
+            raise CommandError(f"the role {role!r} is no user", ExitCode.REFUSED)
+    _tell({"role": role, "user": None}, f"role {role} is no user any more", as_json=as_json)
+
+
+@contextmanager
+def _database(database_url: str | None, data_dir: Path) -> Iterator[Connection[DictRow]]:
+    """A transaction on the database, which is committed at the end of the block."""
+    import psycopg
+    from psycopg.rows import dict_row
+
+    from telesto.cli.admin.database import database_for, explained_errors
+
+    with (
+        database_for(database_url, data_dir) as url,
+        explained_errors(url),
+        psycopg.connect(url, row_factory=dict_row) as connection,
+    ):
+        yield connection
+
+
+def _number(option: str, value: str) -> int | None:
+    if value == _NONE:
+        return None
+    if not value.isascii() or not value.isdigit() or int(value) > _MOST:
+        raise usage_error(f"--{option} {value!r}: a number from 0 to {_MOST}, or none")
+    return int(value)
+
+
+def _tell(done: dict[str, str | None], text: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(done)
+    else:
+        output.print_line(text)

@@ -1,0 +1,34 @@
+-- Procedure:  require_quota
+-- Purpose:    Refuses one more client or queue of a user that has as many as it may have. Others of the same user wait
+--             until the transaction ends, so that they do not exceed the quota together; without a quota nobody waits.
+-- Errors:     TL023 OVERLOADED
+-- Locks:      the user's row
+-- Tables:     users, clients, queues (read)
+CREATE OR REPLACE FUNCTION telesto.require_quota(
+    of_user bigint,  -- the user; NULL for nobody
+    what text        -- clients or queues
+)
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    quota bigint;
+    used bigint;
+BEGIN
+    SELECT CASE what WHEN 'clients' THEN owner.max_clients ELSE owner.max_queues END INTO quota
+    FROM telesto.users AS owner
+    WHERE owner.user_id = of_user;
+    IF quota IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM telesto.users AS owner WHERE owner.user_id = of_user FOR NO KEY UPDATE;
+    IF what = 'clients' THEN
+        SELECT count(*) INTO used FROM telesto.clients AS client WHERE client.user_id = of_user;
+    ELSE
+        SELECT count(*) INTO used FROM telesto.queues AS queue WHERE queue.user_id = of_user;
+    END IF;
+    IF used >= quota THEN
+        PERFORM telesto.raise_error(:OVERLOADED, format('the user has %s %s, and may have no more than %s', used, what, quota));
+    END IF;
+END
+$$;

@@ -1,0 +1,157 @@
+"""Limits how much the connections of one user may use here, where the user has quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.scheduling.requests import UNIDENTIFIED, Kind, Pipeline
+from telesto.middleware.security.users import User
+from telesto.protocol.errors import OverloadedError
+from telesto.protocol.packets import IdentifyClient, JoinQueue, PutMessage, RegisterClient
+
+if TYPE_CHECKING:
+    from telesto.middleware.wire.connection import Connections
+
+#: Connections are counted again after this time, in seconds; what begins in between is added.
+_PERIOD_S = 0.05
+#: A refused request may be tried again after this time, in seconds, unless it is known better.
+_RETRY_S = 0.5
+#: From this part of a quota on it is told that little is left.
+NEARLY = 0.8
+#: How long a quota counts as nearly used up, in seconds.
+_NEAR_S = 60.0
+_NEAR_MAX = 10_000
+_PUTS = (Kind.PUT, Kind.PUBLISH)
+_READS = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
+
+
+class _Use:
+    """What a user uses: what was counted, and the messages that it may put at once."""
+
+    def __init__(self) -> None:
+        self.counted_at = float("-inf")
+        self.connections = self.consumers = self.waiting = 0
+        self.tokens = float("inf")
+        self.filled_at = 0.0
+
+
+class QuotasOfUsers:
+    """Refuses what would exceed a quota of the user of a connection, with OVERLOADED and the time to wait.
+
+    The quotas hold for each middleware by itself. A user may put as many messages at once as it may put in a
+    second; a put of more than that has to wait until all of them may be put.
+    """
+
+    def __init__(self, clock: Callable[[], float], connections: Connections, events: EventLog) -> None:
+        """``clock`` is the loop's."""
+        self._clock = clock
+        self._connections = connections
+        self._events = events
+        self._uses: WeakKeyDictionary[User, _Use] = WeakKeyDictionary()
+        self._near: dict[tuple[int, str], float] = {}
+
+    def refusal(self, pipeline: Pipeline, user: User, kind: Kind, packet: Any) -> OverloadedError | None:
+        """Returns why a request must wait; None if it may be executed, which is counted then.
+
+        Args:
+            pipeline: the connection.
+            user: its user, who has quotas.
+            kind: the request's kind.
+            packet: the request.
+        """
+        quotas = user.quotas
+        if kind in _PUTS:
+            if quotas.puts_per_s is None:
+                return None
+            count = 1 if type(packet) is PutMessage else len(packet.messages)
+            return self._put(user, quotas.puts_per_s, count)
+        if kind in _READS:
+            if quotas.waiting_reads is None or not getattr(packet, "wait_ms", 0):
+                return None
+            use = self._counted(user)
+            refusal = self._judge(user, "waiting_reads", use.waiting + 1, quotas.waiting_reads)
+            use.waiting += refusal is None
+            return refusal
+        if isinstance(packet, JoinQueue) and quotas.consumers is not None:
+            use = self._counted(user)
+            refusal = self._judge(user, "consumers", use.consumers + 1, quotas.consumers)
+            use.consumers += refusal is None
+            return refusal
+        if (
+            quotas.connections is not None
+            and pipeline.client is UNIDENTIFIED
+            and isinstance(packet, (RegisterClient, IdentifyClient))
+        ):
+            use = self._counted(user)
+            refusal = self._judge(user, "connections", use.connections + 1, quotas.connections)
+            use.connections += refusal is None
+            return refusal
+        return None
+
+    def near(self) -> int:
+        """Returns how many quotas of users have been nearly used up in the last minute."""
+        since = self._clock() - _NEAR_S
+        self._near = {which: at for which, at in self._near.items() if at > since}
+        return len(self._near)
+
+    def _put(self, user: User, per_s: int, count: int) -> OverloadedError | None:
+        use = self._use(user)
+        now = self._clock()
+        use.tokens = min(per_s, use.tokens + per_s * (now - use.filled_at))
+        use.filled_at = now
+        needed = min(count, per_s)
+        if not per_s or use.tokens < needed:
+            self._tell(user, "puts_per_s", per_s, per_s)
+            wait_s = (needed - use.tokens) / per_s if per_s else _RETRY_S
+            return OverloadedError(
+                f"user {user.name!r} may put {per_s} messages in a second", retry_after=max(0.001, wait_s)
+            )
+        use.tokens -= count
+        if use.tokens <= (1 - NEARLY) * per_s:
+            self._tell(user, "puts_per_s", per_s - use.tokens, per_s)
+        return None
+
+    def _judge(self, user: User, quota: str, wanted: int, limit: int) -> OverloadedError | None:
+        if wanted >= NEARLY * limit:
+            self._tell(user, quota, min(wanted, limit), limit)
+        if wanted <= limit:
+            return None
+        noun = quota.replace("_", " ")
+        return OverloadedError(
+            f"user {user.name!r} has {limit} {noun}, as many as it may", retry_after=_RETRY_S
+        )
+
+    def _tell(self, user: User, quota: str, used: float, limit: int) -> None:
+        self._events.warning(
+            "user_quota_nearly_used_up",
+            (user.user_id, quota),
+            user=user.name,
+            quota=quota,
+            used=round(used),
+            limit=limit,
+        )
+        if len(self._near) < _NEAR_MAX:
+            self._near[user.user_id, quota] = self._clock()
+
+    def _use(self, user: User) -> _Use:
+        use = self._uses.get(user)
+        if use is None:
+            use = self._uses[user] = _Use()
+        return use
+
+    def _counted(self, user: User) -> _Use:
+        use, now = self._use(user), self._clock()
+        if now - use.counted_at >= _PERIOD_S:
+            use.counted_at = now
+            pipelines = [
+                connection.pipeline
+                for connection in self._connections.snapshot()
+                if connection.pipeline.user is user
+            ]
+            use.connections = sum(pipeline.client is not UNIDENTIFIED for pipeline in pipelines)
+            use.consumers = sum(len(pipeline.consumers) for pipeline in pipelines)
+            use.waiting = sum(len(pipeline.waiting) for pipeline in pipelines)
+        return use
