@@ -596,7 +596,15 @@ def _calm_collector(threshold: int) -> None:
 
 
 def serve(settings: ServerSettings) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP, with several processes as their parent."""
+    """Serves until SIGTERM, SIGINT or SIGHUP, with several processes as their parent.
+
+    Logs an error and raises SystemExit if it must not serve at this address.
+    """
+    try:
+        listening.check_exposure(settings)
+    except (ExposedError, OSError) as error:
+        _log.error("cannot_start", reason=str(error))
+        raise SystemExit(1) from None
     if settings.processes > 1:
         from telesto.middleware.processes import supervise
 

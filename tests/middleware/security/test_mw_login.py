@@ -19,10 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from conftest import Connect, StartMiddleware
 from logins import PASSWORD, ScramLogin, add_user, open_tls, required
+from telesto.middleware.common import logs
 from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.common.failures import FailedError
+from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.common.tls import user_of
 from telesto.middleware.security import login, users
 from telesto.middleware.security.login import (
@@ -37,7 +39,7 @@ from telesto.middleware.security.login import (
 )
 from telesto.middleware.security.tokens import TokenError, TokenKeyError, TokenKeys
 from telesto.middleware.security.users import User, UserQuotas
-from telesto.middleware.server import MiddlewareServer
+from telesto.middleware.server import MiddlewareServer, serve
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import ConnectionState
@@ -420,8 +422,6 @@ async def test_a_user_that_is_deleted_during_its_login_is_refused(
 async def test_failures_are_logged_and_counted_by_reason(
     guarded: MiddlewareServer, connect: Connect, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from telesto.middleware.common import logs
-
     logs.configure("info", json=True)
     for user, password in (("alice", "sesame-1"), ('no\u00e9"body', "sesame-2")):
         wire = await connect()
@@ -947,11 +947,19 @@ async def test_an_address_that_others_reach_needs_tls_or_insecure(
     await wire.close()
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_start_that_is_refused_starts_no_processes(
+    processes: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("error", json=True)
+    with pytest.raises(SystemExit):
+        serve(ServerSettings.load(host="0.0.0.0", processes=processes))
+    assert "--insecure" in "".join(capsys.readouterr())
+
+
 async def test_every_start_warns_of_what_is_open(
     start_middleware: StartMiddleware, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from telesto.middleware.common import logs
-
     logs.configure("warning", json=True)
     await start_middleware()
     assert "insecure" not in "".join(capsys.readouterr())
