@@ -310,7 +310,11 @@ class Connection(asyncio.Protocol):
         pipeline, services = self._pipeline, self._services
         secured = self._transport.get_extra_info("ssl_object")
         if secured is None:
-            return Channel(pipeline.peer, pipeline.address, private=is_loopback(pipeline.address))
+            return Channel(
+                pipeline.peer,
+                pipeline.address,
+                private=is_loopback(self._transport.get_extra_info("peername")),
+            )
         certificate = secured.getpeercert()
         return Channel(
             pipeline.peer,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from telesto.middleware.common.event_log import EventLog
@@ -353,9 +353,13 @@ def shown(peer: object) -> str:
     return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "local"
 
 
-def is_loopback(address: str) -> bool:
-    """Tells whether an address, as quotas count it, is this machine's."""
-    return address in ("local", "::/64") or (":" not in address and IPv4Address(address).is_loopback)
+def is_loopback(peer: object) -> bool:
+    """Tells whether a peer, as its socket names it, is on this machine."""
+    if not isinstance(peer, tuple) or not peer:
+        return True
+    address = ip_address(str(peer[0]).partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def address_of(peer: object) -> str:

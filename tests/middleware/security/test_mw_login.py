@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from conftest import Connect, StartMiddleware
 from logins import PASSWORD, ScramLogin, add_user, open_tls, required
-from telesto.middleware.common import logs
+from telesto.middleware.common import listening, logs
 from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import EventLog
@@ -40,6 +40,7 @@ from telesto.middleware.security.login import (
 from telesto.middleware.security.tokens import TokenError, TokenKeyError, TokenKeys
 from telesto.middleware.security.users import User, UserQuotas
 from telesto.middleware.server import MiddlewareServer, serve
+from telesto.middleware.wire.quotas import is_loopback
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from telesto.protocol.packets import ConnectionState
@@ -945,6 +946,40 @@ async def test_an_address_that_others_reach_needs_tls_or_insecure(
     wire, _ = await open_tls(secured, authority.context())
     assert (await wire.hello()).mechanisms == ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"]
     await wire.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "exposed"),
+    [
+        ("127.0.0.1", False),
+        ("127.5.5.5", False),
+        ("localhost", False),
+        ("::1", False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("", True),
+        ("192.0.2.1", True),
+    ],
+)
+def test_which_addresses_others_reach(host: str, exposed: bool) -> None:
+    assert listening.is_exposed(ServerSettings.load(host=host)) is exposed
+
+
+@pytest.mark.parametrize(
+    ("peer", "loopback"),
+    [
+        (("127.0.0.1", 1), True),
+        (("::1", 1, 0, 0), True),
+        (("::ffff:127.0.0.1", 1, 0, 0), True),
+        ("/run/socket", True),
+        (("192.0.2.1", 1), False),
+        (("2001:db8::1", 1, 0, 0), False),
+        (("::2", 1, 0, 0), False),
+        (("::192.0.2.1", 1, 0, 0), False),
+    ],
+)
+def test_from_which_addresses_a_token_needs_no_tls(peer: object, loopback: bool) -> None:
+    assert is_loopback(peer) is loopback
 
 
 @pytest.mark.parametrize("processes", [1, 2])
