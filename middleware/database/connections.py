@@ -119,10 +119,9 @@ class DatabaseConnections:
 def shared(connection: DatabaseConnection, *, writes: bool = True) -> Call:
     """Lets several tasks use a connection, one call at a time. Without ``writes`` its calls only read."""
     lock = asyncio.Lock()
-    execute = connection.call if writes else connection.read
 
     async def call(sql: str, *arguments: Any) -> list[Row]:
         async with lock:
-            return await execute(sql, *arguments)
+            return await (connection.call if writes else connection.read)(sql, *arguments)
 
     return call

@@ -9,6 +9,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ import pytest
 
 from fake_server import FakeServer
 from fake_service import FakeService
+from faults.service.secured import Secured
 from faults.waiting import wait_until
 from harness import Clock
 from real_service import start_middleware, stop_middleware
@@ -62,28 +64,42 @@ def open_client(request: pytest.FixtureRequest) -> Iterator[Open]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clients with a state have the service in memory only: what differs is on their side."""
-    items[:] = [
-        item for item in items if not {"durable", "real"} <= set(item.name.replace("]", "-").split("-"))
-    ]
+    """Leaves out what shows nothing new.
+
+    Clients with a state have the service in memory only: what differs is on their side. With TLS, users and
+    rights go the tests of conformance, where every method is.
+    """
+
+    def shows_something(item: pytest.Item) -> bool:
+        kinds = set(item.name.replace("]", "-").split("-"))
+        if "secured" in kinds and item.path.name != "test_client_conformance.py":
+            return False
+        return "durable" not in kinds or not kinds & {"real", "secured"}
+
+    items[:] = filter(shows_something, items)
 
 
-@pytest.fixture(params=["memory", "real"])
-def service_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a service: the one in memory, or a middleware with PostgreSQL."""
-    if request.param == "memory":
-        yield request.getfixturevalue("fake_server").url
-        return
-    yield request.getfixturevalue("real_service_url")
+@pytest.fixture(params=["memory", "real", "secured"])
+def service_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a service: the one in memory, or a middleware with PostgreSQL, or one with TLS and users."""
+    fixtures = {"memory": "memory_url", "real": "real_service_url", "secured": "secured_service_url"}
+    url: str = request.getfixturevalue(fixtures[request.param])
+    return url
+
+
+@pytest.fixture
+def memory_url(fake_server: FakeServer) -> str:
+    return fake_server.url
 
 
 class RealService:
     """A middleware with PostgreSQL, in a thread of its own."""
 
-    def __init__(self, thread: LoopThread, database_url: str) -> None:
+    def __init__(self, thread: LoopThread, database_url: str, **settings: Any) -> None:
         self._thread = thread
         self._database_url = database_url
-        self._server = thread.run(start_middleware(database_url))
+        self._settings = settings
+        self._server = thread.run(start_middleware(database_url, **settings))
         self.address = self._server.address
 
     def cut_connections(self) -> None:
@@ -102,7 +118,9 @@ class RealService:
     def restart(self) -> None:
         """Stops the middleware gracefully and starts another at the same address."""
         self.stop()
-        self._server = self._thread.run(start_middleware(self._database_url, self.address[1]))
+        self._server = self._thread.run(
+            start_middleware(self._database_url, self.address[1], **self._settings)
+        )
 
     def stop(self) -> None:
         self._thread.run(stop_middleware(self._server))
@@ -131,6 +149,19 @@ def real_service(database_url: str) -> Iterator[RealService]:
 def real_service_url(real_service: RealService) -> str:
     host, port = real_service.address
     return f"telesto://{host}:{port}"
+
+
+@pytest.fixture
+def secured_service_url(database_url: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of a middleware that asks for TLS and a login, and checks the rights of each request."""
+    secured = Secured(tmp_path)
+    secured.add_user(database_url)
+    with LoopThread().running() as thread:
+        service = RealService(thread, database_url, **secured.settings)
+        try:
+            yield secured.url("{}:{}".format(*service.address))
+        finally:
+            service.stop()
 
 
 @pytest.fixture

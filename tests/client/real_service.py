@@ -9,14 +9,13 @@ from faults.service.listening import stop_listening
 PATIENCE_S = 60.0
 
 
-async def start_middleware(database_url: str, port: int = 0) -> Any:
+async def start_middleware(database_url: str, port: int = 0, **settings: Any) -> Any:
     from pydantic import SecretStr
 
     from telesto.middleware.common.settings import ServerSettings
     from telesto.middleware.server import MiddlewareServer
 
-    settings = ServerSettings(port=port, database_url=SecretStr(database_url))
-    server = MiddlewareServer(settings)
+    server = MiddlewareServer(ServerSettings(port=port, database_url=SecretStr(database_url), **settings))
     await server.start()
     return server
 

@@ -29,6 +29,7 @@ from .service.faults import KINDS, PAIR_KINDS, Blow, End, Strike
 from .service.logs import client_complaints, middleware_complaints, warnings_of
 from .service.pair import Pair
 from .service.processes import Client, Database, SingleServer
+from .service.secured import Secured
 from .topic_work import TopicWork
 from .workload import CLIENT_OPTIONS, Part, Size, Workload
 
@@ -61,8 +62,10 @@ class Run:
         seed: int,
         kinds: list[str],
         database: type[Database],
+        secured: bool,
     ) -> None:
         self.directory = directory
+        self._secured = Secured(directory) if secured else None
         self.histories = directory / "histories"
         self.histories.mkdir()
         self._states = directory / "states"
@@ -83,11 +86,14 @@ class Run:
         await self.database.start()
         try:
             await self.database.install()
+            if self._secured is not None:
+                self._secured.add_user(self.database.url)
             self.cluster = Cluster(
                 self.directory,
                 self.database.url,
                 self._size.middlewares,
                 primary=lambda: self.database.primary,
+                secured=self._secured,
             )
             self.sites = self.cluster.sites
             async with self.cluster:
@@ -235,12 +241,19 @@ class Run:
 
 
 async def perform(
-    work: str, size: str, seed: int, kinds: list[str], directory: Path, database: str = "single"
+    work: str,
+    size: str,
+    seed: int,
+    kinds: list[str],
+    directory: Path,
+    database: str = "single",
+    *,
+    secured: bool = False,
 ) -> Report:
-    """Performs a run in an empty directory that other accounts can reach."""
+    """Performs a run in an empty directory that others can reach, with TLS and users if ``secured``."""
     workload = WORK[work]
     kinds = [kind for kind in kinds if kind not in workload.meaningless]
-    run = Run(directory, workload, workload.sizes[size], seed, kinds, DATABASES[database])
+    run = Run(directory, workload, workload.sizes[size], seed, kinds, DATABASES[database], secured)
     return await run.perform()
 
 
@@ -269,6 +282,7 @@ def main() -> int:
     parser.add_argument(
         "--database", choices=DATABASES, default="single", help="one server, or a primary and its standby"
     )
+    parser.add_argument("--secured", action="store_true", help="with TLS, users and their rights")
     parser.add_argument("--kinds", default=None, help="separated by commas; by default all that there are")
     arguments = parser.parse_args()
     known = KINDS_ON[arguments.database]
@@ -277,14 +291,18 @@ def main() -> int:
         parser.error(f"there are no faults named {', '.join(sorted(unknown))}; known are {', '.join(known)}")
     first = random.SystemRandom().randrange(1 << 31) if arguments.seed is None else arguments.seed
     seeds = range(first, first + arguments.runs)
-    return max(_one(arguments.work, arguments.size, seed, kinds, arguments.database) for seed in seeds)
+    return max(
+        _one(arguments.work, arguments.size, seed, kinds, arguments.database, arguments.secured)
+        for seed in seeds
+    )
 
 
-def _one(work: str, size: str, seed: int, kinds: list[str], database: str) -> int:
+def _one(work: str, size: str, seed: int, kinds: list[str], database: str, secured: bool) -> int:
     directory = scratch_directory()
     began = time.monotonic()
-    print(f"{size} run of {work} with seed {seed} in {directory}", flush=True)
-    report = asyncio.run(perform(work, size, seed, kinds, directory, database))
+    what = f"{work}, secured," if secured else work
+    print(f"{size} run of {what} with seed {seed} in {directory}", flush=True)
+    report = asyncio.run(perform(work, size, seed, kinds, directory, database, secured=secured))
     took = time.monotonic() - began
     print("\n".join(report.lines()))
     if report.problems:

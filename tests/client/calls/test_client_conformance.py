@@ -120,7 +120,9 @@ def test_connect_by_id(connected: Connect, open_client: Open, service_url: str) 
 
 
 def test_the_url_names_the_client(open_client: Open, service_url: str) -> None:
-    client = open_client(f"{service_url}/?name=alice&mode=read_only")
+    parameters = "name=alice&mode=read_only"
+    url = f"{service_url}&{parameters}" if "?" in service_url else f"{service_url}/?{parameters}"
+    client = open_client(url)
     client.connect()
     assert (client.name, client.mode) == ("alice", ClientMode.READ_ONLY)
 
@@ -672,9 +674,9 @@ def test_put_many_tells_what_came_before_the_client_was_closed(
     sessions: list[Session] = []
     link_up = Session.link_up
 
-    def note(session: Session, address: Any) -> Any:
+    def note(session: Session, *place: Any) -> Any:
         sessions.append(session)
-        return link_up(session, address)
+        return link_up(session, *place)
 
     monkeypatch.setattr(Session, "link_up", note)
     client = connected(options=ClientOptions(put_batch_messages=1, put_batches_in_flight=1))

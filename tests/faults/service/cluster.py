@@ -11,6 +11,7 @@ from typing import Any
 from ..waiting import until
 from .processes import Middleware, addresses_of, with_addresses
 from .proxy import Address, Proxy
+from .secured import Secured
 
 #: Short where the default would make a run wait for nothing but the time to pass.
 SETTINGS = {
@@ -138,8 +139,12 @@ class Cluster:
         count: int,
         settings: Mapping[str, Any] | None = None,
         primary: Callable[[], int] = lambda: 0,
+        secured: Secured | None = None,
     ) -> None:
-        """``primary`` says which of the URL's servers takes writes."""
+        """``primary`` says which of the URL's servers takes writes; ``secured`` asks for TLS and users."""
+        self._secured = secured
+        if secured is not None:
+            settings = {**(settings or {}), **secured.settings}
         self.sites = [
             Site(f"middleware-{number}", directory, database_url, settings or {}, primary)
             for number in range(1, count + 1)
@@ -155,4 +160,5 @@ class Cluster:
     def url(self, *order: int) -> str:
         """Returns the clients' URL: all sites, or those of these indexes, in this order."""
         fronts = [self.sites[index].front.address for index in order or range(len(self.sites))]
-        return "telesto://" + ",".join("{}:{}".format(*address) for address in fronts)
+        addresses = ",".join("{}:{}".format(*address) for address in fronts)
+        return f"telesto://{addresses}" if self._secured is None else self._secured.url(addresses)

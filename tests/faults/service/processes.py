@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -308,6 +309,10 @@ class Middleware(Process):
             "log_json": True,
             **settings,
         }
+        self._admin_tls = None
+        if "tls_certificate" in settings:
+            self._admin_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._admin_tls.check_hostname, self._admin_tls.verify_mode = False, ssl.CERT_NONE
         environment = {f"TELESTO_{name.upper()}": str(value) for name, value in values.items()}
         super().__init__("service.middleware_process", log, environment)
 
@@ -326,7 +331,7 @@ class Middleware(Process):
 
     async def figures(self) -> dict[str, float]:
         """Asks for the gauges and counters that have no labels."""
-        reader, writer = await asyncio.open_connection(*self.admin)
+        reader, writer = await asyncio.open_connection(*self.admin, ssl=self._admin_tls)
         writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         try:
             text = (await asyncio.wait_for(reader.read(), PATIENCE_S)).decode()
