@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -39,7 +39,7 @@ class Need:
 
     rights: int
     what: What
-    named: Callable[[Any], Sequence[Any]]
+    named: Callable[[Any], Iterable[Any]]
 
 
 class Scope(Enum):
@@ -89,7 +89,7 @@ NEEDED: dict[int, tuple[Need, ...] | Scope] = {
     packets.ReadMessage.METHOD_ID: (Need(Right.GET.value, What.QUEUE, lambda packet: (packet.queue_id,)),),
     packets.ReadResponse.METHOD_ID: (Need(Right.GET.value, What.QUEUE, lambda packet: (packet.queue_id,)),),
     packets.PutMessages.METHOD_ID: (
-        Need(Right.PUT.value, What.QUEUE, lambda packet: [element.queue_id for element in packet.messages]),
+        Need(Right.PUT.value, What.QUEUE, lambda packet: {element.queue_id for element in packet.messages}),
     ),
     packets.Subscribe.METHOD_ID: (Need(Right.GET.value, What.TOPIC, lambda packet: (packet.topic,)),),
     packets.Unsubscribe.METHOD_ID: Scope.OWN,

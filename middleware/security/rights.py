@@ -24,6 +24,16 @@ _DOING = {
 }
 
 
+#: Of requests with one need that a user's decisions tell about: the rights, and all that the field has.
+_DECIDED = {
+    method_id: (needs[0].rights, needs[0].named)
+    for method_id, needs in NEEDED.items()
+    if not isinstance(needs, Scope)
+    and len(needs) == 1
+    and needs[0].what in (What.QUEUE, What.NAME, What.TOPIC)
+}
+
+
 class Asking(Protocol):
     """A connection that a request comes from."""
 
@@ -48,17 +58,15 @@ class RightsCheck:
 
     def allows(self, user: User, packet: Any) -> bool:
         """Tells whether a request is known to be allowed. If not, `refusal` decides after `look_up`."""
-        needs = NEEDED[packet.METHOD_ID]
-        if isinstance(needs, Scope):
-            return needs is not Scope.MONITOR or user.monitor
+        decided = _DECIDED.get(packet.METHOD_ID)
+        if decided is None:
+            needs = NEEDED[packet.METHOD_ID]
+            return isinstance(needs, Scope) and (needs is not Scope.MONITOR or user.monitor)
+        rights, named = decided
         decisions = user.decisions
-        for need in needs:
-            if need.what is What.SUBSCRIPTION or need.what is What.CLIENT:
+        for key in named(packet):  # noqa: SIM110 - `all` with a generator takes longer
+            if not decisions.get(key, 0) & rights:
                 return False
-            rights = need.rights
-            for key in need.named(packet):
-                if not decisions.get(key, 0) & rights:
-                    return False
         return True
 
     async def look_up(self, asked: Iterable[tuple[Asking, Any]], read: Read) -> dict[int, str]:

@@ -57,7 +57,7 @@ def _needed(packet: Packet, names: str, path: str, structs: Mapping[str, Struct]
 def _expression(
     packet: Packet, names: str, path: str, outer: list[str], last: str, structs: Mapping[str, Struct]
 ) -> str:
-    """The Python expression of all that the field has in a packet: a tuple or a list."""
+    """The Python expression of all that the field has in a packet, each once."""
     owner: Struct = packet
     for name in outer:
         field = {field.name: field for field in owner.fields}.get(name)
@@ -68,7 +68,7 @@ def _expression(
     if field is None:
         raise ValueError(f"right {names!r}: there is no field {path}")
     if outer and next(f for f in packet.fields if f.name == outer[0]).type.kind == "list":
-        return f"[element.{last} for element in packet.{outer[0]}]"
+        return f"{{element.{last} for element in packet.{outer[0]}}}"
     if field.type.kind == "list":
         return f"packet.{path}"
     return f"_given(packet.{path})" if field.tag else f"(packet.{path},)"
