@@ -60,14 +60,17 @@ def run_service(plan: ServePlan) -> int:
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
     stop = Stop(tls=plan.settings.tls_certificate is not None)
+    _check_keys(plan.settings, None)
     account = None
     if not has_database(plan.settings):
         # The account may be unable to enter the directory of now.
         plan = replace(plan, data_dir=plan.data_dir.resolve(), settings=_with_absolute_paths(plan.settings))
         with explained_errors():
             account = DataDirectory(plan.data_dir).become_owner()
-    # As that account: what it may not read or open now, it could not later either, as after a SIGHUP.
-    _check_files(plan.settings, account)
+    if account is not None:
+        # What it may not read now, it could not later either, as after a SIGHUP.
+        _check_keys(plan.settings, account)
+    _check_audit_log(plan.settings, account)
     with _address_errors(plan.settings, account):
         try:
             listening.check_exposure(plan.settings)
@@ -102,13 +105,16 @@ def _as(account: Account | None) -> str:
     return f"; it runs as the account {account.name}, which owns the data" if account else ""
 
 
-def _check_files(settings: ServerSettings, account: Account | None) -> None:
-    """Raises CommandError for files that cannot be used, before anything starts."""
+def _check_audit_log(settings: ServerSettings, account: Account | None) -> None:
     if settings.audit_log is not None:
         try:
             AuditFile(settings.audit_log).close()
         except AuditFileError as error:
             raise usage_error(f"TELESTO_AUDIT_LOG: {error}{_as(account)}") from error
+
+
+def _check_keys(settings: ServerSettings, account: Account | None) -> None:
+    """Raises CommandError for keys and certificates that cannot be used, before anything starts."""
     if settings.jwt_key_file is not None:
         try:
             TokenKeys(settings.jwt_key_file, settings.jwt_audience, settings.jwt_issuer)
@@ -120,7 +126,7 @@ def _check_files(settings: ServerSettings, account: Account | None) -> None:
         tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     except TlsFilesError as error:
         raise usage_error(f"cannot use TLS: {error}{_as(account)}") from error
-    if tls.left_s() < 0:
+    if tls.left_s() < 0 and account is None:  # else it was told
         output.print_error(
             f"the certificate in {settings.tls_certificate} has expired; clients will refuse it"
         )
