@@ -198,11 +198,20 @@ def check_count(name: str, value: object, least: int = 1, most: int = _U32_MAX) 
 
 
 def check_reason(reason: object) -> str:
-    """Returns the reason for which a message is rejected as it is sent: cut, and never empty."""
+    """Returns the reason for which a message failed or is rejected as it is sent: cut, and never empty."""
     if not isinstance(reason, str):
         raise TypeError(f"reason must be a str, not {type(reason).__name__}")
     shown = reason.encode(errors="replace").decode().replace("\0", "\\0") or "no reason"
     return shown if len(shown) <= _REASON_MAX else shown[: _REASON_MAX - 1] + "…"
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns the reason of a message whose handler raised."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it is the application's
+        text = "its text cannot be shown"
+    return check_reason(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def check_limit(limit: object) -> int:

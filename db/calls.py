@@ -520,7 +520,8 @@ def nack_numbered(
     failed: bool | None,
     delay_ms: int | None,
     begun_ids: Sequence[int | None] | None,
-    reject_reason: str | None,
+    reason: str | None,
+    rejected: bool | None,
 ) -> Statement:
     """Gives leased messages back to their queues; one that is not the client's any more is answered
     LEASE_LOST."""
@@ -537,7 +538,8 @@ def nack_numbered(
         failed,
         delay_ms,
         begun_ids,
-        reject_reason,
+        reason,
+        rejected,
     )
 
 

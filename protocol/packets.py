@@ -278,7 +278,7 @@ _TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
 _IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
 _LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
-_NACK_TAGS = frozenset({1, 2})
+_NACK_TAGS = frozenset({1, 2, 3})
 
 
 class Queue(Structure):
@@ -5270,14 +5270,15 @@ class Nack(Packet):
         delay_ms: How long they wait before they can be read again, in milliseconds: 0 to 315360000000
             (ten years). Without it after a failed attempt as long as the queue's backoff says, else not at
             all. Tag 1; may be left out.
-        reject_reason: They cannot be processed at all: they go to the dead letters at once, with the
-            reason `rejected: ` and this text, 1 to 1000 characters. Only of an attempt that failed. Tag 2;
-            may be left out.
+        reason: Why the attempt failed, 1 to 1000 characters: dead letters and the history have it behind
+            `failed: `. Only of an attempt that failed. Tag 2; may be left out.
+        rejected: They cannot be processed at all: they go to the dead letters at once, with the reason
+            behind `rejected: `. Only with a reason. Tag 3; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x59
 
-    __slots__ = ("number", "confirmed", "leases", "failed", "delay_ms", "reject_reason")
+    __slots__ = ("number", "confirmed", "leases", "failed", "delay_ms", "reason", "rejected")
 
     def __init__(
         self,
@@ -5287,14 +5288,16 @@ class Nack(Packet):
         failed: bool,
         *,
         delay_ms: int | None = None,
-        reject_reason: str | None = None,
+        reason: str | None = None,
+        rejected: bool | None = None,
     ) -> None:
         self.number = number
         self.confirmed = confirmed
         self.leases = leases
         self.failed = failed
         self.delay_ms = delay_ms
-        self.reject_reason = reject_reason
+        self.reason = reason
+        self.rejected = rejected
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -5308,21 +5311,24 @@ class Nack(Packet):
             delay_ms = self.delay_ms
             if delay_ms is not None:
                 tagged.append(write_tagged(1, _PACK_I64(delay_ms)))
-            reject_reason = self.reject_reason
-            if reject_reason is not None:
-                reject_reason_reject_reason = reject_reason.encode()
-                reject_reason_reject_reason_size = len(reject_reason_reject_reason)
+            reason = self.reason
+            if reason is not None:
+                reason_reason = reason.encode()
+                reason_reason_size = len(reason_reason)
                 tagged.append(
                     write_tagged(
                         2,
                         b"".join(
                             (
-                                _PACK_U16(reject_reason_reject_reason_size),
-                                reject_reason_reject_reason,
+                                _PACK_U16(reason_reason_size),
+                                reason_reason,
                             )
                         ),
                     )
                 )
+            rejected = self.rejected
+            if rejected is not None:
+                tagged.append(write_tagged(3, _PACK_U8(1 if rejected else 0)))
             tagged_part = b"".join(tagged)
             return b"".join(
                 (
@@ -5355,7 +5361,8 @@ class Nack(Packet):
             failed, tags = _UNPACK_U8X2(payload, at)
             at += 2
             delay_ms: int | None = None
-            reject_reason: str | None = None
+            reason: str | None = None
+            rejected: bool | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _NACK_TAGS)
                 content = found.get(1)
@@ -5366,18 +5373,22 @@ class Nack(Packet):
                     delay_ms = delay_ms_delay_ms
                 content = found.get(2)
                 if content is not None:
-                    (reject_reason_reject_reason_size,) = _UNPACK_U16(content)
-                    reject_reason_reject_reason = str(
-                        content[2 : 2 + reject_reason_reject_reason_size], "utf-8"
-                    )
-                    place = 2 + reject_reason_reject_reason_size
+                    (reason_reason_size,) = _UNPACK_U16(content)
+                    reason_reason = str(content[2 : 2 + reason_reason_size], "utf-8")
+                    place = 2 + reason_reason_size
                     if len(content) != place:
                         raise ValueError("size")
-                    reject_reason = reject_reason_reject_reason
+                    reason = reason_reason
+                content = found.get(3)
+                if content is not None:
+                    rejected_rejected = content[0]
+                    if len(content) != 1:
+                        raise ValueError("size")
+                    rejected = BOOLS[rejected_rejected]
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
-                number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms, reject_reason=reject_reason
+                number, confirmed, leases, BOOLS[failed], delay_ms=delay_ms, reason=reason, rejected=rejected
             )
         except DECODE_ERRORS:
             raise LAYOUTS.fault_of_payload("Nack", payload) from None
@@ -6591,7 +6602,7 @@ LAYOUTS = Layouts(
         "Nack": Layout(
             Nack,
             {"number": "u64", "confirmed": "list<u64>", "leases": "list<LeaseRef>", "failed": "bool"},
-            {1: ("delay_ms", "i64"), 2: ("reject_reason", "string")},
+            {1: ("delay_ms", "i64"), 2: ("reason", "string"), 3: ("rejected", "bool")},
             True,
         ),
         "NackResponse": Layout(NackResponse, {"results": "list<ElementResult>"}, {}, True),

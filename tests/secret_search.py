@@ -30,6 +30,9 @@ def leaking_files(directory: Path) -> Iterator[Path]:
     """The files below a directory that have a password and should not."""
     for path, names, files in os.walk(directory):
         names[:] = [name for name in names if name not in _TABLES]
+        if "pyproject.toml" in files:  # a copy of the sources, these tests among them
+            names.clear()
+            continue
         for name in files:
             if not name.startswith("password") and _leaks(Path(path, name)):
                 yield Path(path, name)

@@ -238,13 +238,13 @@ class Running:
         output.print_error(
             f"the command failed with {ending} on message {message.message_id}, attempt {message.attempt}"
         )
-        _give_back(leased, failed=True)
+        _give_back(leased, failed=True, reason=ending)
 
 
-def _give_back(leased: LeasedMessage, *, failed: bool) -> None:
+def _give_back(leased: LeasedMessage, *, failed: bool, reason: str | None = None) -> None:
     """A message that cannot be given back belongs to another consumer, or goes back with the connection."""
     with suppress(TelestoError):
-        leased.nack(failed=failed)
+        leased.nack(failed=failed, reason=reason)
 
 
 def environment(plan: ExecPlan, message: Message) -> Mapping[str, str]:

@@ -79,17 +79,20 @@ class LeasedMessage:
         self._answered = True
         self._driver.tell(self._driver.session.acked_in_database, self._state, self.lease)
 
-    def nack(self, *, failed: bool = True, delay: Duration | None = None) -> None:
+    def nack(self, *, failed: bool = True, delay: Duration | None = None, reason: str | None = None) -> None:
         """Gives the message back to its queue.
 
         Args:
             failed: this counts as an attempt that failed.
+            reason: why it failed, for people; the history, and the dead letter that it may become, tell it
+                behind ``failed:``. Beyond 1,000 characters it is cut.
             delay: how long it waits before anybody gets it, in seconds. Without it after a failed attempt as
                 long as the queue's backoff says, else not at all.
 
         Raises LeaseLostError when it is no longer this consumer's.
         """
-        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay))
+        reason = None if reason is None else arguments.check_reason(reason)
+        self._settle(NackCall(self._state.queue_id, [self.lease], failed, delay, reason))
 
     def reject(self, reason: str) -> None:
         """Sends the message to the dead letters at once: nobody can process it.
@@ -101,7 +104,7 @@ class LeasedMessage:
         Raises LeaseLostError when it is no longer this consumer's.
         """
         reason = arguments.check_reason(reason)
-        self._settle(NackCall(self._state.queue_id, [self.lease], True, reject_reason=reason))
+        self._settle(NackCall(self._state.queue_id, [self.lease], True, None, reason, rejected=True))
 
     def touch(self) -> None:
         """Begins the time of the lease anew. Raises LeaseLostError when it is over."""
@@ -130,10 +133,12 @@ class LeasedMessage:
         self._driver.begin(self._state, self.message, self._given_at)
         return self._can_be_begun()
 
-    def _give_back(self, *, failed: bool = False, reject_reason: str | None = None) -> None:
-        """Gives the message back to its queue, or rejects it, without waiting for the answer."""
+    def _give_back(self, reason: str | None = None, *, rejected: bool = False) -> None:
+        """Gives the message back to its queue, as failed with a reason, without waiting for the answer."""
         self._answered = True
-        call = NackCall(self._state.queue_id, [self.lease], failed, reject_reason=reject_reason)
+        call = NackCall(
+            self._state.queue_id, [self.lease], reason is not None, None, reason, rejected=rejected
+        )
         self._driver.tell(self._driver.session.settle_soon, self._state, call)
 
     def _settle(self, call: SettleCall) -> None:
@@ -154,9 +159,9 @@ class LeasedMessage:
             act = session.acked_in_database if self._state.ack_in_database else session.ack_soon
             self._driver.tell(act, self._state, self.lease)
         elif isinstance(error, MessageRejectedError):
-            self._give_back(failed=True, reject_reason=arguments.check_reason(str(error)))
+            self._give_back(arguments.check_reason(str(error)), rejected=True)
         else:
-            self._give_back(failed=self._driver.is_failure(error))
+            self._give_back(arguments.reason_of(error) if self._driver.is_failure(error) else None)
 
 
 class Consumer:

@@ -142,14 +142,17 @@ class NackCall(SettleCall, request=packets.Nack):
         leases: Iterable[LeaseId],
         failed: bool,
         delay: Duration | None = None,
-        reject_reason: str | None = None,
+        reason: str | None = None,
+        *,
+        rejected: bool = False,
     ) -> None:
         self.queue_id = queue_id
         self.leases = list(leases)
         self.failed = failed
         arguments.check_flag("failed", failed)
         self.delay_ms = None if delay is None else arguments.check_time_ms("delay", delay)
-        self.reject_reason = reject_reason
+        self.reason = reason
+        self.rejected = rejected or None
 
     def frame(self, number: int, confirmed: list[int], packet_id: int, now: float) -> bytes:
         """Encodes the request."""
@@ -159,7 +162,8 @@ class NackCall(SettleCall, request=packets.Nack):
             self.refs(),
             self.failed,
             delay_ms=self.delay_ms,
-            reject_reason=self.reject_reason,
+            reason=self.reason,
+            rejected=self.rejected,
         )
         return packet.encode(packet_id)
 

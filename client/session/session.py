@@ -433,7 +433,10 @@ class Session(BaseSession):
                 # No transaction has acknowledged these messages: they go back.
                 log_unacknowledged(state.queue_id, call.kept)
                 if not self.closed and not state.closed:
-                    self.settle_soon(state, NackCall(state.queue_id, call.kept, failed=True))
+                    self.settle_soon(
+                        state,
+                        NackCall(state.queue_id, call.kept, True, None, "no transaction has acknowledged it"),
+                    )
 
         call.on_done = done
         self.settle(state, call)

@@ -72,7 +72,7 @@ def test_lines_are_sorted_and_what_failed_is_redriven(shell: Shell, telesto_clie
     until(lambda: telesto_client.queue("lines").statistics().dead == 6)
     letters = [json.loads(line) for line in shell.run("telesto dead list lines --json").splitlines()]
     assert len(letters) == 6, letters
-    assert all(letter["reason"] == "failed" for letter in letters), letters
+    assert all(letter["reason"] == "failed: exit status 1" for letter in letters), letters
 
     shell.run("echo TRACE >> levels; telesto dead redrive lines --all")
     until(lambda: shell.sorted_lines() == set(lines))

@@ -114,7 +114,8 @@ class NackHandler:
             failed=packet.failed,
             delay_ms=packet.delay_ms,
             begun_ids=self._consumers.begun_ids(request.pipeline, packet.leases),
-            reject_reason=packet.reject_reason,
+            reason=packet.reason,
+            rejected=bool(packet.rejected),
         )
         return _nack_reply(request, await call(*nack))
 
@@ -128,7 +129,7 @@ def _nack_reply(request: Request, rows: list[Row]) -> Reply:
         arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
         settled=own_leases(request),
         # What cannot be processed by anybody says nothing of this consumer.
-        failed=failed if request.packet.failed and request.packet.reject_reason is None else [],
+        failed=failed if request.packet.failed and not request.packet.rejected else [],
         lost=[
             LeaseRef(*ref)
             for ref in zip(

@@ -26,7 +26,7 @@ _TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1_000
 #: The longest filter of a list, in characters.
 LIKE_CHARACTERS_MAX = 1_024
 #: The longest reason for which a consumer may reject a message, in characters.
-REJECT_REASON_MAX = 1_000
+REASON_MAX = 1_000
 _PRIORITY_MIN, _PRIORITY_MAX = 1, 10
 #: Bytes of one result of a put on the wire, at most: into queues, and into a topic.
 _PUT_RESULT_BYTES = 20
@@ -97,11 +97,13 @@ def check_nack(packet: packets.Nack, settings: ServerSettings, frame_bytes: int)
     check_leases(packet, settings, frame_bytes)
     if packet.delay_ms is not None:
         _check_within("delay_ms", packet.delay_ms, 0, _TEN_YEARS_MS)
-    if packet.reject_reason is not None:
-        if not 1 <= len(packet.reject_reason) <= REJECT_REASON_MAX or "\0" in packet.reject_reason:
-            raise invalid("reject_reason", "this text", f"1 to {REJECT_REASON_MAX} characters without NUL")
+    if packet.reason is not None:
+        if not 1 <= len(packet.reason) <= REASON_MAX or "\0" in packet.reason:
+            raise invalid("reason", "this text", f"1 to {REASON_MAX} characters without NUL")
         if not packet.failed:
-            raise invalid("reject_reason", "a reason", "left out unless the attempt failed")
+            raise invalid("reason", "a reason", "left out unless the attempt failed")
+    elif packet.rejected:
+        raise invalid("rejected", True, "given with a reason only")
 
 
 def check_dead_letters(packet: Any, settings: ServerSettings, _frame_bytes: int) -> None:

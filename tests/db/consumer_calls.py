@@ -154,12 +154,13 @@ class Consuming:
         failed: bool = True,
         delay_ms: int | None = 0,
         begun: Iterable[Lease] | None = None,
-        reject_reason: str | None = None,
+        reason: str | None = None,
+        rejected: bool = False,
     ) -> list[int | None]:
         """Give messages back; unless it is said which were begun, all of them were."""
         begun_ids = [lease.message_id for lease in (leases if begun is None else begun)]
         row = self.calls.numbered(
-            "nack", client, *_columns(leases), failed, delay_ms, begun_ids, reject_reason
+            "nack", client, *_columns(leases), failed, delay_ms, begun_ids, reason, rejected
         )
         assert row["error"] is None, row
         return list(row["errors"])

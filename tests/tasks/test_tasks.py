@@ -208,7 +208,7 @@ async def test_a_failure_comes_again_up_to_max_attempts(
     told: list[Any] = []
     async with working(app, observer=lambda *what: told.append(what[:2])):
         await until(letters)
-    assert letters() == ["failed"]
+    assert letters() == ["failed: ValueError: no"]
     assert attempts == [1, 2, 3]
     assert told == [("failing", "failed")] * 3
 
@@ -269,7 +269,9 @@ async def test_what_would_end_the_process_is_a_failure(
     told: list[Any] = []
     async with working(app, concurrency=1, observer=lambda *what: told.append(what[1])):
         await until(lambda: letters() and done)
-    assert letters() == ["failed"]
+    kind = raised.__name__
+    shown = kind if kind == "CancelledError" else f"RuntimeError: the task raised {kind}"
+    assert letters() == [f"failed: {shown}"]
     assert told == ["failed", "done"]
 
 
@@ -294,7 +296,8 @@ async def test_a_coroutine_that_takes_too_long_is_cancelled_and_fails(
     slow.put()
     async with working(app):
         await until(letters)
-    assert (letters(), ended) == (["failed"], ["cancelled", "it ran longer than 0.05 s"])
+    assert ended == ["cancelled", "it ran longer than 0.05 s"]
+    assert letters() == ["failed: TaskTimeoutError: it ran longer than 0.05 s"]
     assert caplog.records[-1].exc_info is not None
     trace = "".join(traceback.format_exception(*caplog.records[-1].exc_info))
     assert "asyncio.Event().wait()" in trace
@@ -380,7 +383,7 @@ async def test_a_function_that_ends_after_its_time_has_failed(
         await asyncio.wait_for(worker.run(), PATIENCE_S)
     assert outcomes == [("late", "failed"), ("other", "done")]
     assert ended == ["TaskTimeoutError", "other is done"]
-    assert letters() == ["failed"]
+    assert letters() == ["failed: TaskTimeoutError: it ran longer than 0.2 s"]
 
 
 async def test_hooks_see_what_becomes_of_a_task(
@@ -418,7 +421,7 @@ async def test_hooks_see_what_becomes_of_a_task(
         task.put()
     async with working(app, concurrency=1):
         await until(lambda: len(letters()) == 2)
-    assert letters() == ["failed", "rejected: not today"]
+    assert letters() == ["failed: KeyError: 'price'", "rejected: not today"]
     assert seen == [
         "before good",
         "after good",

@@ -66,7 +66,7 @@ async def test_what_fails_leaves_nothing_behind(
         work(7)
     async with working(app):
         await until(lambda: letters() and len(worked(database)) == 3)
-    assert letters() == ["failed"]
+    assert letters() == ["failed: ValueError: no"]
     assert worked(database) == [1, 2, 3]
     assert client.queue(queue).statistics().depth == 0
 

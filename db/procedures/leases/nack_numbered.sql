@@ -19,8 +19,8 @@ CREATE OR REPLACE FUNCTION telesto.nack_numbered(
                                       -- a failed attempt as their queue's backoff says, else not at all
     begun_ids bigint[],               -- which of them, and of those that come back with them, the application was
                                       -- given; one that failed was. NULL when this is not known: then all are marked
-    reject_reason text,               -- why those that failed cannot be processed at all: they are dead at once; else
-                                      -- NULL
+    reason text,                      -- why those that failed did, or NULL
+    rejected boolean,                 -- they cannot be processed at all: those that failed are dead at once
     OUT error smallint,               -- NULL, BUSY (a takeover is under way: try again), CLIENT_NOT_EXISTING,
                                       -- SESSION_FENCED or NUMBER_REPEATED
     OUT errors smallint[],            -- per message: NULL or LEASE_LOST
@@ -50,7 +50,7 @@ BEGIN
     INTO queue_ids, receiver_ids, follower_consumers, follower_leases, follower_ids
     FROM telesto.return_leases(queues, array_remove(lease_rows, NULL), failed, begun_ids, 'failed',
                                CASE WHEN failed THEN delay_ms ELSE coalesce(delay_ms, 0) END,
-                               'rejected: ' || reject_reason) AS back;
+                               reason, rejected) AS back;
     IF nack_numbered.number <> 0 THEN
         INSERT INTO telesto.operations (client_id, session, number, method_id, related_ids, errors)
         VALUES (nack_numbered.client_id, nack_numbered.session, nack_numbered.number, :NACK, message_ids,

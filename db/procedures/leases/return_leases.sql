@@ -20,7 +20,8 @@ CREATE OR REPLACE FUNCTION telesto.return_leases(
                                       -- no application was given them, so the history does not keep it
     delay_ms bigint,                  -- how long they wait before they can be read again, in milliseconds; NULL for as
                                       -- long as their queue's backoff says
-    rejected text DEFAULT NULL,       -- what failed is dead at once, for this reason
+    why text DEFAULT NULL,            -- what the reason tells besides
+    rejected boolean DEFAULT false,   -- what failed is dead at once
     OUT queue_ids bigint[],           -- per message that can be read again: its queue
     OUT receiver_ids bigint[],        -- per message that can be read again: for whom; 0 for anyone
     OUT follower_consumers bigint[],  -- per message that came back with another: the consumer that had it
@@ -36,6 +37,7 @@ DECLARE
     kept_for constant interval := '2 seconds';
     kept_last constant interval := '30 seconds';
     failures_per_owner constant int := 3;
+    shown_reason constant text := CASE WHEN rejected THEN 'rejected' ELSE reason END || coalesce(': ' || why, '');
     moment constant timestamptz := clock_timestamp();
     today constant date := moment AT TIME ZONE 'UTC';
     days constant date[] := telesto.known_history_days();
@@ -108,7 +110,7 @@ BEGIN
         SELECT numbered.*,
                CASE WHEN state_rows[numbered.place] IS NULL THEN 'deleted'
                     WHEN numbered.failed AND (numbered.attempt >= attempts_max[numbered.place]
-                                              OR return_leases.rejected IS NOT NULL) THEN 'dead'
+                                              OR return_leases.rejected) THEN 'dead'
                     ELSE 'returned' END AS ending,
                CASE WHEN numbered.follows THEN 0
                     ELSE coalesce(return_leases.delay_ms,
@@ -140,7 +142,7 @@ BEGIN
                judged.handed_over_at, moment, telesto.history_day(days, today, judged.history),
                judged.ending::telesto.ending, judged.put_through, judged.handed_over_through, judged.attempt,
                judged.priority, judged.redelivered,
-               CASE WHEN judged.failed THEN coalesce(return_leases.rejected, return_leases.reason)
+               CASE WHEN judged.failed THEN shown_reason
                     ELSE 'given back' END,
                CASE WHEN judged.history < 0 AND judged.ending <> 'returned' THEN judged.body END,
                CASE WHEN judged.ending <> 'returned' THEN judged.headers END
@@ -154,7 +156,7 @@ BEGIN
                                           origin)
         SELECT judged.queue_id, judged.message_id, judged.receiver_id, judged.sender_id, judged.context,
                judged.client_id, 0, judged.lease_id, judged.time_of_arrival, judged.handed_over_at, judged.attempt,
-               judged.priority, true, coalesce(return_leases.rejected, return_leases.reason), judged.body, judged.headers, judged.partition_key,
+               judged.priority, true, shown_reason, judged.body, judged.headers, judged.partition_key,
                judged.history,
                judged.put_through, judged.handed_over_through, judged.origin
         FROM judged

@@ -205,11 +205,11 @@ def test_a_message_that_failed_too_often_is_dead(
     put_numbered(calls, client, queue, 1)
     for _ in range(2):
         (lease,) = consuming.claim(consumer).leases
-        consuming.nack(client, lease)
+        consuming.nack(client, lease, reason="no such order")
     assert consuming.claim(consumer).leases == []
     (letter,) = calls.query("SELECT * FROM telesto.dead_letters")
     assert (letter["queue_id"], letter["message_id"], letter["body"]) == (queue, lease.message_id, b"0")
-    assert (letter["attempt"], letter["reason"]) == (2, "failed")
+    assert (letter["attempt"], letter["reason"]) == (2, "failed: no such order")
 
 
 def test_a_rejected_message_is_dead_at_once_with_what_its_consumer_says(
@@ -217,7 +217,7 @@ def test_a_rejected_message_is_dead_at_once_with_what_its_consumer_says(
 ) -> None:
     put_numbered(calls, client, queue, 2)
     first, second = consuming.claim(consumer, count=2).leases
-    assert consuming.nack(client, first, reject_reason="no such task") == [None]
+    assert consuming.nack(client, first, reason="no such task", rejected=True) == [None]
     assert consuming.nack(client, second) == [None]
     (again,) = consuming.claim(consumer, count=2).leases
     assert again.message_id == second.message_id

@@ -133,12 +133,14 @@ async def test_a_rejected_message_is_a_dead_letter_at_once(wire: Wire, queue_id:
     await put_all(wire, queue_id, b"1")
     await member.next(1)
     refs = [member.refs[b"1"]]
-    for failed, reason in ((True, ""), (True, "x" * 1_001), (True, "a\0b"), (False, "no such task")):
-        refused = await wire.ask(packets.Nack(wire.number(), [], refs, failed, reject_reason=reason))
+    for failed, reason in ((True, ""), (True, "x" * 1_001), (True, "a\0b"), (False, "why"), (True, None)):
+        nack = packets.Nack(wire.number(), [], refs, failed, reason=reason, rejected=reason is None)
+        refused = await wire.ask(nack)
         assert isinstance(refused, packets.Error)
         assert refused.code == ErrorCode.INVALID_PARAMETER
-        assert "reject_reason" in refused.details
-    answer = await wire.ask(packets.Nack(wire.number(), [], refs, True, reject_reason="no such task"))
+        assert ("rejected" if reason is None else "reason") in refused.details
+    rejected = packets.Nack(wire.number(), [], refs, True, reason="no such task", rejected=True)
+    answer = await wire.ask(rejected)
     assert [result.error for result in answer.results] == [None]
     letters = (await wire.ask(packets.ListDeadLetters(queue_id, 0, 10))).letters
     assert [(letter.message.body, letter.reason) for letter in letters] == [(b"1", "rejected: no such task")]
