@@ -10,7 +10,7 @@ from telesto.middleware.common.failures import Failure
 from telesto.middleware.scheduling.requests import Request
 from telesto.middleware.scheduling.single_request import Reply
 from telesto.protocol import packets
-from telesto.protocol.errors import ErrorClass
+from telesto.protocol.errors import ErrorClass, ErrorCode
 
 Details = Callable[[Any], dict[str, Any]]
 
@@ -75,15 +75,23 @@ def audit_done(audit: AuditLog, request: Request, reply: Reply) -> None:
 
 
 def audit_refused(audit: AuditLog, request: Request, failure: Failure) -> None:
-    """Notes that a request was refused, or that nobody knows whether it was executed."""
-    if audit.on and (known := AUDITED.get(type(request.packet))) is not None:
-        event, of_packet, _ = known
-        reason = {"code": failure.code.name, "details": failure.details}
-        fields = _who(request) | of_packet(request.packet) | reason
-        if failure.error_class is ErrorClass.IN_DOUBT:
-            audit.in_doubt(event, **fields)
-        else:
-            audit.refused(event, (request.pipeline.address, failure.code), **fields)
+    """Notes that a request was refused, or that nobody knows whether it was executed.
+
+    What a user has no right to is noted of every kind of request.
+    """
+    if not audit.on:
+        return
+    packet = request.packet
+    known = AUDITED.get(type(packet))
+    fields = _who(request) | {"code": failure.code.name, "details": failure.details}
+    key = (request.pipeline.address, fields["user"], failure.code)
+    if known is None:
+        if failure.code is ErrorCode.PERMISSION_DENIED:
+            audit.refused("permission_denied", key, **fields, request=type(packet).__name__)
+    elif failure.error_class is ErrorClass.IN_DOUBT:
+        audit.in_doubt(known[0], **(fields | known[1](packet)))
+    else:
+        audit.refused(known[0], key, **(fields | known[1](packet)))
 
 
 def _who(request: Request) -> dict[str, Any]:

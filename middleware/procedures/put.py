@@ -10,6 +10,7 @@ from telesto.middleware.common.failures import BUSY, failure_of
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.scheduling.message_rows import headers_column
 from telesto.middleware.scheduling.requests import Mark, Request, Results, SmallAnswers, confirmed_of
+from telesto.middleware.security.rights import HIDDEN
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     NewMessage,
@@ -174,7 +175,8 @@ def _settle(
         return
     answers = []
     for (queue_id, message), error, message_id in zip(elements, errors, message_ids, strict=True):
-        answers.append(PutResult(queue_id, abs(message_id), message_id < 0, error))
+        shown_id = queue_id if error is None else queue_id & ~HIDDEN
+        answers.append(PutResult(shown_id, abs(message_id), message_id < 0, error))
         if message_id > 0:
             # A delayed message wakes no read now.
             if not message.delay_ms:

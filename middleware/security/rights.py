@@ -10,9 +10,12 @@ from telesto.middleware.common.failures import Failure, failure_of, no_queue
 from telesto.middleware.security.needed_rights import NEEDED, Need, Scope, What
 from telesto.middleware.security.users import Read, Right, User
 from telesto.protocol.errors import ErrorCode
+from telesto.protocol.packets import PutMessage, PutMessages
 
 #: How many names of queues are kept. Beyond that all are forgotten.
 _NAMES_MAX = 100_000
+#: In the id of a queue that a put's user may not see. No queue has such an id.
+HIDDEN = 1 << 62
 
 _DOING = {
     Right.CONFIGURE: "create, change or delete",
@@ -164,6 +167,9 @@ class RightsCheck:
             name = names.get(key)
             granted = 0 if name is None else user.decide(key, name)
             if not granted & Right.SEE:
+                if isinstance(packet, (PutMessage, PutMessages)):
+                    _hide(packet, key)
+                    return None
                 return failure_of(ErrorCode.QUEUE_NOT_EXISTING, no_queue(key), key)
             if not granted & need.rights:
                 return _denied(user, f"has no right to {_DOING[wanted]} queue {name!r}", key)
@@ -185,6 +191,20 @@ class RightsCheck:
     def _granted(self, user: User, name: str) -> int:
         granted = user.decisions.get(name)
         return user.decide(name, name) if granted is None else granted
+
+
+def _hide(packet: PutMessage | PutMessages, queue_id: int) -> None:
+    """Replaces a queue that the user may not see by one that there never is: the others take their messages.
+
+    Also where there is no such queue: one may be made before the put is executed.
+    """
+    hidden = queue_id | HIDDEN
+    if isinstance(packet, PutMessage):
+        packet.queue_ids = [hidden if key == queue_id else key for key in packet.queue_ids]
+    else:
+        for element in packet.messages:
+            if element.queue_id == queue_id:
+                element.queue_id = hidden
 
 
 def _denied(user: User, why: str, related_id: int | None = None) -> Failure:

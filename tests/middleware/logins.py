@@ -14,7 +14,7 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from wire import Wire
 
-PASSWORD = "correct horse, battery"
+PASSWORD = "hunter2 horse, battery"
 
 
 def add_user(url: str, name: str, password: str | None = PASSWORD, **columns: Any) -> None:

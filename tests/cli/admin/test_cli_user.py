@@ -13,7 +13,7 @@ import pytest
 from command_line import COMMAND, TIMEOUT_S, CommandLine
 from telesto.middleware.security.login import read_verifier
 
-PASSWORD = "correct horse, battery"
+PASSWORD = "hunter2 horse, battery"
 
 
 @pytest.fixture
@@ -184,13 +184,13 @@ def test_commands_log_in_and_the_door_closes(users: CommandLine, database_url: s
         users.environment["TELESTO_PASSWORD"] = PASSWORD
         users.output("ping")
         users.output("queue", "create", queue)
-        users.environment["TELESTO_PASSWORD"] = "wrong horse"
+        users.environment["TELESTO_PASSWORD"] = "hunter2 wrong"
         for command in (("ping",), ("queue", "list"), ("put", queue, "x")):
             said = users.error(1, *command)
             assert "refuses the login of 'ops'" in said
-            assert "horse" not in said
+            assert "hunter2" not in said
         del users.environment["TELESTO_USER"], users.environment["TELESTO_PASSWORD"]
-        users.environment["TELESTO_URL"] = url.replace("://", "://ops:correct%20horse%2C%20battery@")
+        users.environment["TELESTO_URL"] = url.replace("://", "://ops:hunter2%20horse%2C%20battery@")
         users.output("put", queue, "x")
         users.output("user", "delete", "ops", "--yes", "--last")
         process.terminate()

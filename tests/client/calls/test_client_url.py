@@ -129,8 +129,8 @@ def test_a_user_and_its_password() -> None:
 
 def test_the_environment_says_what_the_url_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELESTO_USER", "alice")
-    monkeypatch.setenv("TELESTO_PASSWORD", "secret")
-    assert parse_url("telesto://a").credentials == Credentials("alice", "secret")
+    monkeypatch.setenv("TELESTO_PASSWORD", "hunter2")
+    assert parse_url("telesto://a").credentials == Credentials("alice", "hunter2")
     assert parse_url("telesto://bob:other@a").credentials == Credentials("bob", "other")
     assert parse_url("telesto://a?token_file=t").credentials == Credentials("alice", token_file="t")
     monkeypatch.setenv("TELESTO_TOKEN_FILE", "t")

@@ -11,7 +11,7 @@ from telesto.client.url import Credentials
 from telesto.protocol import packets
 from telesto.protocol.errors import AuthenticationFailedError, ErrorClass, ErrorCode, TelestoError
 
-PASSWORD = "correct horse, battery"
+PASSWORD = "hunter2 horse, battery"
 ALICE = Credentials("alice", PASSWORD)
 
 

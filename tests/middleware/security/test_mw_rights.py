@@ -139,8 +139,15 @@ def enough(name: str, index: int) -> list[str]:
     return list(RIGHTS) if rights & Right.SEE else [r for r in RIGHTS if rights & Right[r.upper()]]
 
 
+PUTS = (packets.PutMessageResponse, packets.PutMessagesResponse)
+
+
 def code_of(answer: Any) -> ErrorCode | None:
-    return ErrorCode(answer.code) if isinstance(answer, packets.Error) else None
+    """The error of an answer, or of the last queue of a put."""
+    if isinstance(answer, packets.Error):
+        return ErrorCode(answer.code)
+    error = answer.results[-1].error if isinstance(answer, PUTS) else None
+    return None if error is None else ErrorCode(error)
 
 
 def test_every_request_says_its_right_and_is_tried_here() -> None:
@@ -173,8 +180,11 @@ async def test_a_packet_without_its_right_does_nothing(world: World, name: str, 
             assert code_of(answer) is ErrorCode.PERMISSION_DENIED
         else:
             assert code_of(answer) in (ErrorCode.PERMISSION_DENIED, ErrorCode.QUEUE_NOT_EXISTING)
-        assert answer.error_class is ErrorClass.REJECTED
-        assert world.state() == before
+        if not isinstance(
+            answer, PUTS
+        ):  # the refusal of a queue is recorded, as that of one that is not there
+            assert answer.error_class is ErrorClass.REJECTED
+            assert world.state() == before
     for right in rights:
         await world.grant(**{right: ["target*"]} | besides_with(besides, right))
         answer = await world.alice.ask(make(world, world.alice.number(), other_id))
@@ -203,8 +213,13 @@ async def test_an_id_tells_nothing(world: World, name: str, index: int) -> None:
     hidden = await world.alice.ask(make(world, world.alice.number(), hidden_id))
     missing = await world.alice.ask(make(world, world.alice.number(), NO_QUEUE))
     assert code_of(hidden) == code_of(missing) == ErrorCode.QUEUE_NOT_EXISTING
-    assert hidden.details.replace(str(hidden_id), "") == missing.details.replace(str(NO_QUEUE), "")
-    assert (hidden.related_id, missing.related_id) == (hidden_id, NO_QUEUE)
+    if isinstance(hidden, PUTS):
+        of_hidden, of_missing = hidden.results, missing.results
+        assert [result.queue_id for result in (*of_hidden, *of_missing)] == [hidden_id, NO_QUEUE]
+        assert [result.message_id for result in (*of_hidden, *of_missing)] == [0, 0]
+    else:
+        assert hidden.details.replace(str(hidden_id), "") == missing.details.replace(str(NO_QUEUE), "")
+        assert (hidden.related_id, missing.related_id) == (hidden_id, NO_QUEUE)
 
 
 @pytest.mark.parametrize(("name", "index"), CASES, ids=lambda value: str(value))
@@ -231,12 +246,30 @@ async def test_a_right_that_is_taken_away_is_gone_at_the_next_call(world: World)
     assert "put into queue 'target'" in answer.details
 
 
-async def test_one_queue_without_the_right_refuses_the_whole_put(world: World) -> None:
-    await world.grant("put")
+async def test_a_queue_that_is_seen_without_the_right_refuses_the_whole_put(world: World) -> None:
+    await world.grant(put=["target"], get=["other"])
     other_id = await world.root.create_queue("other")
     answer = await world.alice.put(world.target_id, other_id)
-    assert (code_of(answer), answer.related_id) == (ErrorCode.QUEUE_NOT_EXISTING, other_id)
+    assert (code_of(answer), answer.related_id) == (ErrorCode.PERMISSION_DENIED, other_id)
     assert await world.root.read_now(world.target_id) == []
+
+
+async def test_a_hidden_queue_among_others_is_as_one_that_is_not_there(world: World) -> None:
+    await world.grant("put")
+    hidden_id = await world.root.create_queue("hidden")
+    queue_ids = [hidden_id, world.target_id, NO_QUEUE]
+    messages = [
+        packets.QueuedMessage(queue_id, packets.NewMessage(5, 0, b"x", None))
+        for queue_id in (*queue_ids, hidden_id)
+    ]
+    one = await world.alice.put(*queue_ids)
+    many = await world.alice.ask(packets.PutMessages(world.alice.number(), [], messages))
+    none = ErrorCode.QUEUE_NOT_EXISTING
+    assert [(result.queue_id, result.error) for result in one.results] == [
+        (hidden_id, none), (world.target_id, None), (NO_QUEUE, none),
+    ]  # fmt: skip
+    assert [result.error for result in many.results] == [none, None, none, none]
+    assert await world.root.read_now(hidden_id) == []
 
 
 async def test_characters_of_patterns_stand_for_themselves_behind_a_backslash(world: World) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from conftest import Connect, StartMiddleware
+from logged_in import add_user, logged_in
 from members import join, put_all
 from telesto.middleware.common.audit import AuditFileError, AuditLog
 from telesto.middleware.common.deadlines import Deadlines
@@ -135,6 +137,25 @@ async def test_refusals_are_bounded_and_successes_are_not(audited: Wire, path: P
     assert (line["outcome"], line["code"], line["queue_id"]) == ("refused", "QUEUE_NOT_EXISTING", 1 << 40)
     await asyncio.gather(*(audited.create_queue() for _ in range(50)))
     assert len(list(lines(path, "queue_created"))) == 50
+
+
+async def test_what_a_user_has_no_right_to_is_written_of_every_request(
+    server: MiddlewareServer, audited: Wire, connect: Connect, path: Path, database_url: str
+) -> None:
+    queue_id = await audited.create_queue("orders")
+    with psycopg.connect(database_url, autocommit=True) as database:
+        add_user(database, "alice", get=["orders"], clients=["alice"])
+    await until(lambda: server.users.required)
+    alice = await logged_in(server, connect, "alice")
+    await alice.ask(packets.RegisterClient("alice", packets.ClientMode.FULL, bytes(16)))
+    for _ in range(3):
+        await alice.put(queue_id)
+    await alice.ask(packets.DeleteQueue(alice.number(), [], queue_id))
+    (put,) = lines(path, "permission_denied")
+    (deletion,) = lines(path, "queue_deleted")
+    for line in (put, deletion):
+        assert (line["user"], line["outcome"], line["code"]) == ("alice", "refused", "PERMISSION_DENIED")
+    assert (put["request"], deletion["queue_id"]) == ("PutMessage", queue_id)
 
 
 async def test_what_a_client_says_cannot_forge_a_line(audited: Wire, connect: Connect, path: Path) -> None:
