@@ -3,7 +3,9 @@
 ``python -m tests.fuzz.run --minutes 10 --seed 1``
 
 What must hold, whatever is sent: the middleware lives, its memory is bounded, it logs no error, it answers no
-INTERNAL_ERROR and nothing that is not of the protocol, and clients that behave are served meanwhile.
+INTERNAL_ERROR and nothing that is not of the protocol, and clients that behave are served meanwhile. Half of
+the time the service has users: what is sent then, after a login or instead of one, does nothing to clients of
+another user.
 """
 
 from __future__ import annotations
@@ -21,8 +23,14 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import asyncpg
+from scramp import ScramClient, ScramException
 
 from telesto.client import AsyncTelestoClient, ClientOptions
+from telesto.db.embedded.server import running_url
+from telesto.middleware.security.login import make_verifier
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode, TelestoError
 from telesto.protocol.framing import FrameDecoder
@@ -38,12 +46,20 @@ _REQUESTS = 40
 _PAUSE_S = 0.05
 #: How long a client that behaves may take to put and get one message, in seconds; the machine may be busy.
 _ROUND_S = 30.0
+#: How long an attacker waits for a step of its login, in seconds; a spoiled one is answered late.
+_LOGIN_S = 3.0
 #: By how much the middleware's memory may grow, in bytes: the bounds of its settings below, and what Python
 #: keeps for itself.
 _GROWTH_MAX = 200 << 20
 _SETTINGS = {"TELESTO_BUDGET_BYTES": str(32 << 20), "TELESTO_BUDGET_UNSENT_BYTES": str(32 << 20)}
-#: What attackers may do to a client that behaves, as long as there is no authentication: they delete its
-#: queue, and send what it has under its id.
+_PASSWORD = "hunter2"
+_USERS = """
+INSERT INTO telesto.users (name, verifier, configure, put, get, admin, clients)
+SELECT name, $1, ARRAY[pattern], ARRAY[pattern], ARRAY[pattern], ARRAY[pattern], ARRAY[pattern]
+FROM (VALUES ('fuzzer', 'fuzz-*'), ('behaving', 'behaving*')) AS made (name, pattern)
+"""
+#: What attackers may do to a client that behaves, as long as there are no users: they delete its queue, and
+#: send what it has under its id.
 _MEDDLED = {
     ErrorCode.QUEUE_NOT_EXISTING,
     ErrorCode.CLIENT_NOT_EXISTING,
@@ -73,8 +89,12 @@ class Findings:
 class Attacker:
     """One connection after the other."""
 
-    def __init__(self, address: tuple[str, int], chance: random.Random, findings: Findings) -> None:
+    def __init__(
+        self, address: tuple[str, int], chance: random.Random, findings: Findings, *, users: bool
+    ) -> None:
         self._address = address
+        self._users = users
+        self._login_answers: asyncio.Queue[packets.Packet] = asyncio.Queue()
         self._chance = chance
         self._findings = findings
         self._mill = Mill(chance)
@@ -96,7 +116,11 @@ class Attacker:
 
     async def _converse(self, writer: asyncio.StreamWriter) -> None:
         chance, number = self._chance, 2
-        for frame in self._opening():
+        opening = self._opening()
+        if self._users and len(opening) > 1 and chance.random() < 0.8:
+            await self._send(writer, opening.pop(0))
+            await self._log_in(writer)
+        for frame in opening:
             await self._send(writer, frame)
         await asyncio.sleep(_PAUSE_S)
         for packet_id in range(4, 4 + chance.randint(1, _REQUESTS)):
@@ -106,6 +130,25 @@ class Attacker:
             if chance.random() < 0.2:
                 await asyncio.sleep(chance.choice([0, _PAUSE_S]))
         await asyncio.sleep(_PAUSE_S)
+
+    async def _log_in(self, writer: asyncio.StreamWriter) -> None:
+        """Logs in, mostly; or spoils one of the two messages."""
+        spoiled = self._chance.randrange(12)
+        scram = ScramClient(["SCRAM-SHA-256"], "fuzzer", _PASSWORD)
+        self._login_answers = asyncio.Queue()
+        for step, say in enumerate((scram.get_client_first, scram.get_client_final)):
+            data = say().encode()
+            if spoiled == step:
+                data = self._mill.bytes()
+            await self._send(writer, packets.Authenticate("SCRAM-SHA-256", data).encode(1))
+            try:
+                answer = await asyncio.wait_for(self._login_answers.get(), _LOGIN_S)
+                if step == 0 and isinstance(answer, packets.AuthenticateResponse):
+                    scram.set_server_first(answer.data.decode())
+                    continue
+            except (TimeoutError, ValueError, ScramException):
+                pass
+            return
 
     def _opening(self) -> list[bytes]:
         """The handshake: as it should be, or not."""
@@ -149,6 +192,8 @@ class Attacker:
                 except TelestoError as error:
                     self._fail(f"an answer that is not of the protocol: {error}")
                     continue
+                if isinstance(answer, packets.AuthenticateResponse):
+                    self._login_answers.put_nowait(answer)
                 self._learn(answer)
 
     def _learn(self, answer: packets.Packet) -> None:
@@ -173,8 +218,9 @@ class Attacker:
         )
 
 
-async def behave_until(until: float, url: str, findings: Findings) -> None:
+async def behave_until(until: float, url: str, findings: Findings, *, users: bool) -> None:
     """Puts and gets messages as clients do, each time as another client and in another queue."""
+    meddled = {ErrorCode.OVERLOADED} if users else _MEDDLED
     options = ClientOptions(call_timeout=_ROUND_S)
     while time.monotonic() < until:
         try:
@@ -188,7 +234,7 @@ async def behave_until(until: float, url: str, findings: Findings) -> None:
                 await queue.delete()
                 findings.rounds["served"] += 1
         except TelestoError as error:
-            if error.code in _MEDDLED:
+            if error.code in meddled:
                 findings.rounds["meddled with"] += 1
             else:
                 findings.failures.append(f"a client that behaves got {error!r}")
@@ -220,17 +266,19 @@ def complaints(log: str) -> list[str]:
     ]
 
 
-async def fuzz(url: str, pid: int, seconds: float, seed: int, findings: Findings) -> None:
-    """Attacks a service for so long."""
-    host, _, port = url.rpartition("/")[2].rpartition(":")
+async def fuzz(
+    url: str, pid: int, seconds: float, seed: int, findings: Findings, *, users: bool = False
+) -> None:
+    """Attacks a service for so long; with ``users``, as one of them."""
+    host, _, port = url.rpartition("/")[2].rpartition("@")[2].rpartition(":")
     until = time.monotonic() + seconds
     attackers = [
-        Attacker((host, int(port)), random.Random(f"{seed} {number}"), findings)
+        Attacker((host, int(port)), random.Random(f"{seed} {number}"), findings, users=users)
         for number in range(_ATTACKERS)
     ]
     await asyncio.gather(
         *(attacker.attack_until(until) for attacker in attackers),
-        behave_until(until, url, findings),
+        behave_until(until, url, findings, users=users),
         watch_until(until, pid, findings),
     )
 
@@ -252,7 +300,7 @@ def attack(directory: Path, seconds: float, seed: int) -> Findings:
         if not (said := process.stdout.readline()):
             raise RuntimeError(f"the service did not start: {log.read_text(errors='replace')[-2_000:]}")
         service = json.loads(said)
-        asyncio.run(fuzz(service["url"], service["pid"], seconds, seed, findings))
+        asyncio.run(_attack(directory, service, seconds, seed, findings))
         if process.poll() is not None:
             findings.failures.append(f"the service ended with {process.returncode}")
     finally:
@@ -265,6 +313,34 @@ def attack(directory: Path, seconds: float, seed: int) -> Findings:
             process.communicate()
     findings.failures += complaints(log.read_text(errors="replace"))
     return findings
+
+
+async def _attack(
+    directory: Path, service: dict[str, Any], seconds: float, seed: int, findings: Findings
+) -> None:
+    url, pid = service["url"], service["pid"]
+    await fuzz(url, pid, seconds / 2, seed, findings)
+    database_url = running_url(directory / "data")
+    assert database_url is not None
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(_USERS, make_verifier(_PASSWORD))
+    await connection.close()
+    with_user = url.replace("://", f"://behaving:{_PASSWORD}@")
+    # Until the service knows of them. Logins that fail keep out who has not logged in before.
+    for name in ("behaving", "fuzzer"):
+        async with asyncio.timeout(_ROUND_S):
+            await _log_in_once(with_user.replace("behaving", name))
+    await fuzz(with_user, pid, seconds / 2, seed, findings, users=True)
+
+
+async def _log_in_once(url: str) -> None:
+    while True:
+        try:
+            async with AsyncTelestoClient(url) as client:
+                await client.connect()
+            return
+        except TelestoError:
+            await asyncio.sleep(_PAUSE_S)
 
 
 def main() -> int:
