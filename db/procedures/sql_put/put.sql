@@ -1,7 +1,8 @@
 -- Procedure:  put
 -- Purpose:    Puts a message from SQL as put_message does, into a queue by its name, with a body of any type: bytea as it
 --             is, text as UTF-8, json, jsonb and everything else, such as a row, as JSON. Its header content-type says
---             which, unless it is given.
+--             which, unless it is given. That of any type has the caller's rights only: to_json runs what the caller has
+--             defined for a type of its own.
 -- Returns:
 --   bigint                  the staged_id, as of put_message
 -- Errors:     TL032 PERMISSION_DENIED,
@@ -24,7 +25,7 @@ CREATE OR REPLACE FUNCTION telesto.put(
                                         -- database user unless given
 )
 RETURNS bigint
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE sql SECURITY INVOKER
 AS $$
 SELECT telesto.put_message(telesto.declare_client(sender), telesto.get_queue(queue), encoded.content, priority, receiver_id,
                            context, dedup_key, delay, expires, partition_key, encoded.all_headers)

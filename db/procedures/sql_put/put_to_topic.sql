@@ -9,7 +9,7 @@
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(
     topic text,                       -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
-    body anyelement,                  -- the content
+    body bytea,                       -- the content
     headers jsonb DEFAULT NULL,       -- its headers, an object of up to 64 texts; NULL without
     sender text DEFAULT session_user  -- the client who puts, by its name: it is registered if need be; that of the
                                       -- database user unless given
@@ -17,7 +17,20 @@ CREATE OR REPLACE FUNCTION telesto.put_to_topic(
 RETURNS bigint
 LANGUAGE sql SECURITY DEFINER
 AS $$
-SELECT telesto.stage_topic_message(telesto.declare_client(sender), topic, encoded.content, encoded.all_headers)
+SELECT telesto.stage_topic_message(telesto.declare_client(sender), topic, body, headers)
+$$;
+
+CREATE OR REPLACE FUNCTION telesto.put_to_topic(
+    topic text,                       -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
+    body anyelement,                  -- the content
+    headers jsonb DEFAULT NULL,       -- its headers, an object of up to 64 texts; NULL without
+    sender text DEFAULT session_user  -- the client who puts, by its name: it is registered if need be; that of the
+                                      -- database user unless given
+)
+RETURNS bigint
+LANGUAGE sql SECURITY INVOKER
+AS $$
+SELECT telesto.put_to_topic(topic, encoded.content, encoded.all_headers, sender)
 FROM telesto.encode_body(body, headers) AS encoded
 $$;
 

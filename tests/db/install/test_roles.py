@@ -16,8 +16,9 @@ ROLES = {role.name: role for role in load_roles()}
 PUBLIC_NAMES = {
     procedure.name for procedure in load_manifest().procedures if procedure.access is Access.PUBLIC
 }
-# A server process may be ended by those who have its login, so these keep their caller's rights.
-CALLERS_RIGHTS = {"heartbeat", "end_backends"}
+# A server process may be ended by those who have its login, and what becomes JSON may run code of whoever has
+# made its type, so these keep their caller's rights.
+CALLERS_RIGHTS = {"heartbeat", "end_backends", "encode_body"}
 OPEN_TO_PUBLIC = """
 SELECT p.oid::regprocedure::text
 FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS acl

@@ -15,7 +15,8 @@ from procedure_calls import Calls
 from telesto.db.install.manifest import procedures_directory
 
 GRANTED = tomllib.loads((procedures_directory() / "grants.toml").read_text(encoding="utf-8"))
-FUNCTIONS = GRANTED["role"]["telesto_application"]["execute"]
+#: What only makes a body of its arguments needs no right.
+FUNCTIONS = [name for name in GRANTED["role"]["telesto_application"]["execute"] if name != "encode_body"]
 SIGNATURES = """
 SELECT p.proargnames[1:p.pronargs] AS names, p.proargtypes::oid[]::regtype[]::text[] AS types
 FROM pg_proc p WHERE p.pronamespace = 'telesto'::regnamespace AND p.proname = %s ORDER BY p.oid
@@ -377,3 +378,31 @@ def test_texts_are_never_taken_for_sql(
     assert user.refused("SELECT telesto.get_queue('secret')") == NO_QUEUE
     assert user.refused("SELECT telesto.create_queue('secret')") == DENIED
     assert calls.scalar("SELECT count(*) FROM telesto.queues") == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["'a'::pg_temp.mood", "ROW('a'::pg_temp.mood)", "ARRAY['a'::pg_temp.mood]", "ROW('a')::pg_temp.pair"],
+)
+def test_what_an_application_defines_for_its_types_runs_with_its_own_rights(
+    calls: Calls, become: Callable[..., Application], body: str
+) -> None:
+    """to_json calls the casts that somebody has defined, which would do everything as the owner."""
+    application = become("shop", put=["*"], configure=["*"], clients=["*"])
+    application.connection.execute("""
+        CREATE TYPE pg_temp.mood AS ENUM ('a');
+        CREATE TYPE pg_temp.pair AS (mood pg_temp.mood);
+        CREATE FUNCTION pg_temp.tell(pg_temp.mood) RETURNS json LANGUAGE sql AS 'SELECT to_json(current_user)';
+        CREATE CAST (pg_temp.mood AS json) WITH FUNCTION pg_temp.tell(pg_temp.mood);
+    """)
+    application.value("SELECT telesto.declare_queue('orders')")
+    for put in (
+        f"SELECT telesto.put('orders', {body}, sender => 'shop')",
+        f"SELECT telesto.put_to_topic('prices', {body}, sender => 'shop')",
+    ):
+        application.value(put)
+    for table in ("staged_messages", "staged_topic_messages"):
+        (row,) = calls.query(f"SELECT convert_from(body, 'UTF8') AS body FROM telesto.{table}")
+        assert application.role in row["body"]
+        application.refused("SELECT * FROM telesto.users")
+    application.connection.execute("DROP CAST (pg_temp.mood AS json)")
