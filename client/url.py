@@ -43,7 +43,7 @@ _WITH_PASSWORD = re.compile("(:(?://)?).*@", re.DOTALL)
 _PARAMETERS = ("name", "client_id", "mode", "existing", "state_dir", "token_file")
 _ENCODE = (
     "the URL's user and password must be percent-encoded: "
-    "%40 for @, %3A for :, %2F for /, %3F for ?, %23 for #"
+    "%40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %25 for %"
 )
 #: What is read to log in, in the order in which it is told.
 LOGIN_VARIABLES = ("TELESTO_USER", "TELESTO_PASSWORD", "TELESTO_PASSWORD_FILE", "TELESTO_TOKEN_FILE")
@@ -145,6 +145,11 @@ class ServiceUrl:
     credentials: Credentials = Credentials()
 
 
+def without_password(url: str) -> str:
+    """Returns a URL as it may be shown."""
+    return _WITH_PASSWORD.sub(r"\1...@", url)
+
+
 def parse_url(url: str | None) -> ServiceUrl:
     """Reads ``telesto://user:password@host:port,host:port/?name=...``.
 
@@ -162,7 +167,7 @@ def parse_url(url: str | None) -> ServiceUrl:
         url = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
     if not isinstance(url, str):
         raise TypeError(f"url must be a str, not {type(url).__name__}")
-    shown = _WITH_PASSWORD.sub(r"\1...@", url)
+    shown = without_password(url)
     try:
         parts = urlsplit(url)
     except ValueError as error:

@@ -14,9 +14,7 @@ from telesto.cli.common.durations import duration_option
 from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
 from telesto.cli.terminal import output
 
-Since = Annotated[
-    float, duration_option("--since", help="Only what was done within this time. Default: a day.")
-]
+Since = Annotated[float, duration_option("--since", help="Only what was done within this time.")]
 Event = Annotated[
     str | None, typer.Option("--event", metavar="EVENT", help="Only this event, such as queue_deleted.")
 ]
@@ -31,7 +29,7 @@ SELECT at, event, outcome, details FROM (
 ORDER BY at, audit_id
 """
 #: What has a column of its own, or says nothing to people.
-_SHOWN = ("peer", "user", "role", "pid", "library", "middleware")
+_SHOWN = ("time", "event", "outcome", "peer", "role", "pid", "library", "middleware")
 
 
 def audit(
@@ -62,7 +60,7 @@ def audit(
             output.Column("time (UTC)", lambda line: str(line["time"])[:19]),
             output.Column("event", lambda line: line["event"]),
             output.Column("outcome", lambda line: line["outcome"]),
-            output.Column("by", lambda line: line.get("user") or line.get("role") or "", cut=True),
+            output.Column("by", _by_whom, cut=True),
             output.Column("from", lambda line: line.get("peer", ""), cut=True),
             output.Column("what", _details, cut=True),
         ),
@@ -78,8 +76,13 @@ def _lines(rows: list[tuple[datetime, str, str, dict[str, Any]]]) -> Iterator[di
         yield {"time": moment, "event": event, "outcome": outcome} | details
 
 
+def _by_whom(line: dict[str, Any]) -> str:
+    return str(line.get("role") or line.get("user") or "")
+
+
 def _details(line: dict[str, Any]) -> str:
-    skipped = {"time", "event", "outcome", *_SHOWN}
+    # What a role of the database did is told of a user; otherwise it is the user who did it.
+    skipped = _SHOWN if "role" in line else (*_SHOWN, "user")
     shown = ((name, value) for name, value in line.items() if name not in skipped)
     return " ".join(f"{name}={_value(value)}" for name, value in shown)
 

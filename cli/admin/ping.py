@@ -19,13 +19,14 @@ def ping(
     from telesto.cli.common.connection_notices import watched
     from telesto.cli.common.patience import patient
     from telesto.client import TelestoClient
+    from telesto.client.url import without_password
 
-    answered = False
+    answered, shown = False, without_password(url)
     with TelestoClient(url, options=patient()) as client, watched(url, lambda: answered):
         for _ in range(count):
             seconds = client.ping()
             answered = True
             if as_json:
-                output.print_json({"url": url, "seconds": round(seconds, 6)})
+                output.print_json({"url": shown, "seconds": round(seconds, 6)})
             else:
-                output.print_line(f"{url} answered in {1000 * seconds:.3f} ms")
+                output.print_line(f"{shown} answered in {1000 * seconds:.3f} ms")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from telesto.cli.terminal import output
+from telesto.client.url import without_password
 
 NOTICE_AFTER_S = 3.0
 """A shorter interruption is not reported."""
@@ -18,7 +19,7 @@ class ConnectionNotices:
     """Decides when to report that the service at `url` is away, and that it is back; once each time."""
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
-        self._url = url
+        self._url = without_password(url)
         self._say = say
         self._away_since: float | None = None
         self._told = False

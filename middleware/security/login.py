@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import is_normalized
 
 from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.event_log import EventLog
@@ -30,6 +31,8 @@ ITERATIONS = 16_384
 FAILED = "the login failed"
 #: How much of the name that somebody has given the log shows.
 _SHOWN = 100
+#: The longest first message of SCRAM, in bytes: a name of 255 characters and a nonce.
+_FIRST_MAX = 1_300
 _SALT_BYTES = 16
 _KEY_BYTES = 32
 
@@ -71,8 +74,9 @@ class _WrongError(Exception):
 class LoginLimits:
     """What failures cost: the answer comes later with each, and beyond a few nobody is heard for a while.
 
-    Failures are counted by address and by name. Whoever has logged in before under a name, from an address,
-    is counted apart from both, so that nobody keeps others out by failing in their name, or beside them.
+    Failures are counted by address and by name; those of a name delay answers only, so that nobody keeps
+    others out by failing in their name. Whoever has logged in before under a name, from an address, is
+    counted apart from both, so that nobody keeps others out by failing beside them.
     Times are those of the clock, in seconds.
     """
 
@@ -110,6 +114,8 @@ class LoginLimits:
             count = 1 if now - last > self.FORGOTTEN_S else count + 1
             beyond = min(count - self.FREE, 16)
             pause = min(self.PAUSE_MAX_S, self.PAUSE_S * 2.0 ** (beyond - 1)) if beyond > 0 else 0.0
+            if key[0] == "name":
+                pause = 0.0
             self._counts[key] = (count, now, now + pause)
             if len(self._counts) > self.MOST:
                 self._counts.popitem(last=False)
@@ -235,6 +241,9 @@ class Login:
 
         plus = self._mechanism == SCRAM_PLUS
         text = _text(data)
+        # To normalize some characters takes the library long, and nobody has shown who they are yet.
+        if len(data) > _FIRST_MAX or not is_normalized("NFKC", text):
+            raise _WrongError("not_normalized")
         if text.startswith("p=") != plus:
             raise _WrongError("binding")
         binding = self._channel.binding

@@ -33,7 +33,9 @@ class _Use:
 
     def __init__(self) -> None:
         self.counted_at = float("-inf")
-        self.connections = self.consumers = self.waiting = 0
+        #: By the id of its pipeline, which this does not keep alive.
+        self.connected: set[int] = set()
+        self.consumers = self.waiting = 0
         self.tokens = float("inf")
         self.filled_at = 0.0
 
@@ -42,7 +44,7 @@ class QuotasOfUsers:
     """Refuses what would exceed a quota of the user of a connection, with OVERLOADED and the time to wait.
 
     The quotas hold for each middleware by itself. A user may put as many messages at once as it may put in a
-    second; a put of more than that has to wait until all of them may be put.
+    second. One request with more is taken whole, and what follows waits the longer.
     """
 
     def __init__(self, clock: Callable[[], float], connections: Connections, events: EventLog) -> None:
@@ -66,7 +68,7 @@ class QuotasOfUsers:
         if kind in _PUTS:
             if quotas.puts_per_s is None:
                 return None
-            count = 1 if type(packet) is PutMessage else len(packet.messages)
+            count = len(packet.queue_ids) if type(packet) is PutMessage else len(packet.messages)
             return self._put(user, quotas.puts_per_s, count)
         if kind in _READS:
             if quotas.waiting_reads is None or not getattr(packet, "wait_ms", 0):
@@ -86,8 +88,11 @@ class QuotasOfUsers:
             and isinstance(packet, (RegisterClient, IdentifyClient))
         ):
             use = self._counted(user)
-            refusal = self._judge(user, "connections", use.connections + 1, quotas.connections)
-            use.connections += refusal is None
+            if id(pipeline) in use.connected:  # RegisterClient, and then IdentifyClient
+                return None
+            refusal = self._judge(user, "connections", len(use.connected) + 1, quotas.connections)
+            if refusal is None:
+                use.connected.add(id(pipeline))
             return refusal
         return None
 
@@ -151,7 +156,7 @@ class QuotasOfUsers:
                 for connection in self._connections.snapshot()
                 if connection.pipeline.user is user
             ]
-            use.connections = sum(pipeline.client is not UNIDENTIFIED for pipeline in pipelines)
+            use.connected = {id(each) for each in pipelines if each.client is not UNIDENTIFIED}
             use.consumers = sum(len(pipeline.consumers) for pipeline in pipelines)
             use.waiting = sum(len(pipeline.waiting) for pipeline in pipelines)
         return use

@@ -31,3 +31,12 @@ def test_what_the_database_keeps_is_shown_newest_last(bare_telesto: CommandLine,
     cells = first.split("\t")
     assert cells[1:4] == ["queue_created", "done", role]
     assert "queue_name=one" in cells[5]
+
+
+def test_who_changed_a_user_is_told_and_not_only_which(bare_telesto: CommandLine, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO telesto.users (name) VALUES ('shop')")
+        (role,) = connection.execute("SELECT session_user::text").fetchone() or ()
+    shown = bare_telesto.output("audit", "--database-url", database_url).decode().splitlines()[1].split("\t")
+    assert (shown[1], shown[3]) == ("user_added", role)
+    assert "user=shop" in shown[5]

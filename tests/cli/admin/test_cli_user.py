@@ -192,6 +192,7 @@ def test_commands_log_in_and_the_door_closes(users: CommandLine, database_url: s
         del users.environment["TELESTO_USER"], users.environment["TELESTO_PASSWORD"]
         users.environment["TELESTO_URL"] = url.replace("://", "://ops:hunter2%20horse%2C%20battery@")
         users.output("put", queue, "x")
+        assert b"hunter2" not in users.output("ping", "--count", "1") + users.output("ping", "--json")
         users.output("user", "delete", "ops", "--yes", "--last")
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0

@@ -392,7 +392,8 @@ def test_what_an_application_defines_for_its_types_runs_with_its_own_rights(
     application.connection.execute("""
         CREATE TYPE pg_temp.mood AS ENUM ('a');
         CREATE TYPE pg_temp.pair AS (mood pg_temp.mood);
-        CREATE FUNCTION pg_temp.tell(pg_temp.mood) RETURNS json LANGUAGE sql AS 'SELECT to_json(current_user)';
+        CREATE FUNCTION pg_temp.tell(pg_temp.mood) RETURNS json LANGUAGE sql
+            AS 'SELECT to_json(current_user)';
         CREATE CAST (pg_temp.mood AS json) WITH FUNCTION pg_temp.tell(pg_temp.mood);
     """)
     application.value("SELECT telesto.declare_queue('orders')")

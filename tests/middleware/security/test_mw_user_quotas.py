@@ -117,6 +117,26 @@ async def test_connections_and_consumers_beyond_the_quota_are_refused(
     assert _is_overloaded(await two.ask(packets.JoinQueue(queue_id, 1, 1000)))
 
 
+async def test_a_connection_that_asks_for_a_client_and_then_makes_it_counts_once(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection
+) -> None:
+    add_user(database, "limited", max_connections=1, **ALL)
+    wire = await logged_in(server, connect, "limited")
+    answer = await wire.ask(packets.IdentifyClient(0, "a new one"))
+    assert answer.code == ErrorCode.CLIENT_NOT_EXISTING
+    assert not _is_overloaded(await _register(wire))
+
+
+async def test_a_put_into_several_queues_counts_for_each(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection
+) -> None:
+    add_user(database, "limited", max_puts_per_s=2, **ALL)
+    wire = await _registered(server, connect, "limited")
+    queue_ids = [await wire.create_queue() for _ in range(4)]
+    assert not _is_overloaded(await wire.put(*queue_ids))
+    assert _is_overloaded(await wire.put(queue_ids[0]))
+
+
 @pytest.mark.parametrize("quota", ["max_clients", "max_queues"])
 async def test_what_a_user_has_in_the_database_is_limited_for_all_middlewares(
     server: MiddlewareServer, connect: Connect, database: psycopg.Connection, quota: str
