@@ -87,7 +87,8 @@ class Run:
         try:
             await self.database.install()
             if self._secured is not None:
-                self._secured.add_user(self.database.url)
+                # A commit waits for the standby, which is reached by a proxy of this loop.
+                await asyncio.to_thread(self._secured.add_user, self.database.url)
             self.cluster = Cluster(
                 self.directory,
                 self.database.url,
