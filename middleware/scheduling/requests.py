@@ -395,7 +395,12 @@ class Pipeline:
         self.send = _send_nowhere
         self.finish = _finish_nothing
         self.on_identity = _ignore_identity
+        self.on_login = _ignore_login
         self.drained = None
+
+
+def _ignore_login(_packet_id: int, _outcome: User | Failure | None) -> None:
+    """Takes the outcome of a login whose connection is gone."""
 
 
 def _send_nowhere(_frame: bytes) -> None:

@@ -140,6 +140,7 @@ class Connection(asyncio.Protocol):
                 timer.cancel()
         self._close_pipeline()
         self._pipeline.detach()
+        self._conversation.detach()
         self._out.clear()
         self._services.deadlines.cancel(self._watch_entry)
         self._services.deadlines.cancel(self._login_ends)

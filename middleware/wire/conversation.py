@@ -163,6 +163,10 @@ class Conversation:
         if self.state is ConnectionState.AWAITING_LOGIN:
             self._enter(ConnectionState.AWAITING_IDENTITY)
 
+    def detach(self) -> None:
+        """Drops the reference to a lost connection."""
+        self._channel = _no_channel
+
     def drain(self) -> None:
         """New requests are refused from now on."""
         self._enter(ConnectionState.DRAINING)
@@ -365,6 +369,10 @@ class Conversation:
             max_references=settings.max_references,
             incarnation=peers.incarnation,
         )
+
+
+def _no_channel() -> Channel:
+    raise AssertionError("the connection is gone")
 
 
 #: The largest number that the database holds.

@@ -207,7 +207,7 @@ def test_what_comes_after_a_message_given_back_comes_back_with_it(
     put_in_partitions(calls, client, queue, "a1", "a2", "a3", "a4", "b1")
     leases = {lease.body: lease for lease in claim_all(consuming, consumer)}
     assert consuming.ack(client, leases[b"a1"]) == [None]
-    row = calls.numbered("nack", client, *[[part] for part in leases[b"a2"].ref], True, 0, [], None)
+    row = calls.numbered("nack", client, *[[part] for part in leases[b"a2"].ref], True, 0, [], None, False)
     assert row["errors"] == [None]
     assert set(row["follower_ids"]) == {leases[b"a3"].message_id, leases[b"a4"].message_id}
     assert consuming.ack(client, leases[b"a3"]) == [LEASE_LOST]
