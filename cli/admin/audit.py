@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC
 from typing import Annotated, Any
 
 import typer
@@ -44,18 +44,12 @@ def audit(
 
     What was changed in SQL, users included, is always there; what clients did if the service has audit_table.
     """
-    import psycopg
+    from telesto.cli.admin.database import transaction
 
-    from telesto.cli.admin.database import database_for, explained_errors
-
-    with (
-        database_for(database_url, data_dir) as url,
-        explained_errors(url),
-        psycopg.connect(url) as connection,
-    ):
+    with transaction(database_url, data_dir) as connection:
         rows = connection.execute(_NEWEST, {"since": since, "event": event, "most": most}).fetchall()
     output.print_list(
-        list(_lines(rows)),
+        [_line(row) for row in rows],
         (
             output.Column("time (UTC)", lambda line: str(line["time"])[:19]),
             output.Column("event", lambda line: line["event"]),
@@ -70,10 +64,9 @@ def audit(
     )
 
 
-def _lines(rows: list[tuple[datetime, str, str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    for at, event, outcome, details in rows:
-        moment = at.astimezone(UTC).isoformat(timespec="microseconds")
-        yield {"time": moment, "event": event, "outcome": outcome} | details
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    moment = row["at"].astimezone(UTC).isoformat(timespec="microseconds")
+    return {"time": moment, "event": row["event"], "outcome": row["outcome"], **row["details"]}
 
 
 def _by_whom(line: dict[str, Any]) -> str:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.db.install.url import parameters_of, without_password
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import DictRow
 
 
 def check_url(url: str) -> str:
@@ -81,6 +86,20 @@ def database_for(url: str | None, data_dir: Path, *, as_owner: bool = True) -> I
             DataDirectory(data_dir).become_owner()
         with EmbeddedServer(data_dir) as server:
             yield server.url
+
+
+@contextmanager
+def transaction(url: str | None, data_dir: Path) -> Iterator[Connection[DictRow]]:
+    """Yield a transaction on the database of `database_for`, which is committed at the end of the block."""
+    import psycopg
+    from psycopg.rows import dict_row
+
+    with (
+        database_for(url, data_dir) as found,
+        explained_errors(found),
+        psycopg.connect(found, row_factory=dict_row) as connection,
+    ):
+        yield connection
 
 
 def one_line(error: Exception) -> str:

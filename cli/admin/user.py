@@ -305,17 +305,12 @@ def revoke(
 # ------------------------------------------------------------------------------------- the database
 @contextmanager
 def _users(database_url: str | None, data_dir: Path) -> Iterator[Connection[DictRow]]:
-    """A transaction on the database, which is committed at the end of the block."""
+    """A transaction on the users, which says what is wrong with a change."""
     import psycopg
-    from psycopg.rows import dict_row
 
-    from telesto.cli.admin.database import database_for, explained_errors
+    from telesto.cli.admin.database import transaction
 
-    with (
-        database_for(database_url, data_dir) as url,
-        explained_errors(url),
-        psycopg.connect(url, row_factory=dict_row) as connection,
-    ):
+    with transaction(database_url, data_dir) as connection:
         try:
             yield connection
         except psycopg.errors.CheckViolation:

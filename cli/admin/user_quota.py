@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +11,6 @@ from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg.rows import DictRow
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the database that logs in.")]
@@ -81,7 +74,9 @@ def quota(
         for (option, (column, _)), value in zip(_QUOTAS.items(), given, strict=True)
         if value is not None
     }
-    with _database(database_url, data_dir) as connection:
+    from telesto.cli.admin.database import transaction
+
+    with transaction(database_url, data_dir) as connection:
         if changes:
             assignments = ", ".join(f"{column} = %({column})s" for column in changes)
             statement = f"UPDATE telesto.users SET {assignments} WHERE name = %(name)s"
@@ -115,7 +110,9 @@ def map_role(
     as_json: Json = False,
 ) -> None:
     """Let a role of the database be a user when it calls Telesto in SQL, from its next call on."""
-    with _database(database_url, data_dir) as connection:
+    from telesto.cli.admin.database import transaction
+
+    with transaction(database_url, data_dir) as connection:
         if connection.execute(_MAP.encode(), {"role": role, "name": name}).fetchone() is None:
             raise CommandError(f"there is no user {name!r}", ExitCode.REFUSED)
         known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
@@ -131,27 +128,13 @@ def unmap_role(
     as_json: Json = False,
 ) -> None:
     """Let a role of the database be no user any more: then it may do nothing while there are users."""
-    with _database(database_url, data_dir) as connection:
+    from telesto.cli.admin.database import transaction
+
+    with transaction(database_url, data_dir) as connection:
         statement = "DELETE FROM telesto.sql_users WHERE role_name = %s RETURNING role_name"
         if connection.execute(statement, (role,)).fetchone() is None:
             raise CommandError(f"the role {role!r} is no user", ExitCode.REFUSED)
     _tell({"role": role, "user": None}, f"role {role} is no user any more", as_json=as_json)
-
-
-@contextmanager
-def _database(database_url: str | None, data_dir: Path) -> Iterator[Connection[DictRow]]:
-    """A transaction on the database, which is committed at the end of the block."""
-    import psycopg
-    from psycopg.rows import dict_row
-
-    from telesto.cli.admin.database import database_for, explained_errors
-
-    with (
-        database_for(database_url, data_dir) as url,
-        explained_errors(url),
-        psycopg.connect(url, row_factory=dict_row) as connection,
-    ):
-        yield connection
 
 
 def _number(option: str, value: str) -> int | None:
