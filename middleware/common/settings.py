@@ -266,6 +266,9 @@ class ServerSettings(BaseSettings):
     confirm_workers: int = Field(1, ge=1, le=64, description="Calls of confirmations at a time.")
     publish_workers: int = Field(1, ge=1, le=64, description="Calls of puts to topics at a time.")
     fetch_workers: int = Field(1, ge=1, le=64, description="Calls of gets from topics at a time.")
+    login_workers: int = Field(
+        2, ge=1, le=64, description="Calls of logins, and of clients that register or identify, at a time."
+    )
     single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
     browse_workers: int = Field(1, ge=1, le=64, description="Pages of messages that are looked up at a time.")
     busy_backoff_ms: int = Field(

@@ -146,7 +146,12 @@ class WorkerPool:
                 runs.append(self._batch_worker(f"{name} {number}", self._dispatcher.fair_queues[kind], group))
             if kind in self._dispatcher.busy_queues:
                 runs.append(self._batch_worker(f"{name} apart", self._dispatcher.busy_queues[kind], group))
-        for kind, count in ((Kind.SINGLE, settings.single_workers), (Kind.BROWSE, settings.browse_workers)):
+        singly = (
+            (Kind.SINGLE, settings.single_workers),
+            (Kind.BROWSE, settings.browse_workers),
+            (Kind.LOGIN, settings.login_workers),
+        )
+        for kind, count in singly:
             for number in range(1, count + 1):
                 runs.append(self._single(f"{kind.name.lower()} {number}", kind))
         return runs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import SINGLY, UNIDENTIFIED, Kind, Pipeline, Read, Request
+from telesto.middleware.scheduling.requests import SINGLY, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
 #: Calls of these kinds are limited by the bytes that they return, all others by those that they send.
@@ -82,12 +82,7 @@ class Dispatcher:
         self.quarantine = Quarantine(
             loop.time, settings.quarantine_s, settings.quarantine_batch, settings.quarantine_max
         )
-        self.fair_queues = {
-            kind: (SingleFairQueue if kind is Kind.SINGLE else FairQueue)(
-                kind, _limits(kind, settings), self.quarantine
-            )
-            for kind in Kind
-        }
+        self.fair_queues = {kind: FairQueue(kind, _limits(kind, settings), self.quarantine) for kind in Kind}
         self.busy_queues: dict[Kind, FairQueue] = {
             kind: BusyFairQueue(kind, _limits(kind, settings), self.quarantine, queue_of)
             for kind in _GATHERED
@@ -282,38 +277,6 @@ class FairQueue:
         future = self._idle.popleft()
         if not future.done():
             future.set_result(None)
-
-
-class SingleFairQueue(FairQueue):
-    """A queue of single requests. If a connection waits to identify itself, it gets every second call."""
-
-    def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
-        super().__init__(kind, limits, quarantine)
-        self._newcomers: deque[Pipeline] = deque()
-        self._was_newcomer = False
-
-    def __len__(self) -> int:
-        return super().__len__() + len(self._newcomers)
-
-    def join(self, pipeline: Pipeline) -> None:
-        """Adds a pipeline at the end, of the newcomers or of the others."""
-        if pipeline.client is UNIDENTIFIED and self._pipelines:
-            pipeline.standing = True
-            self._newcomers.append(pipeline)
-            if self._idle:
-                self._wake_worker()
-        else:
-            super().join(pipeline)
-
-    def take(self, restand: Callable[[Pipeline], None]) -> Batch:
-        """Takes the next request: from a newcomer, if the one before was not."""
-        if self._newcomers and (not self._was_newcomer or not self._pipelines):
-            self._pipelines.appendleft(self._newcomers.popleft())
-        batch = super().take(restand)
-        self._was_newcomer = bool(batch.pipelines) and batch.pipelines[0].client is UNIDENTIFIED
-        if self._newcomers and not self._pipelines:
-            super().join(self._newcomers.popleft())
-        return batch
 
 
 class BusyFairQueue(FairQueue):

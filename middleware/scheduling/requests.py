@@ -35,11 +35,13 @@ class Kind(IntEnum):
     FETCH = 6
     ACK = 7
     BROWSE = 8
+    LOGIN = 9
 
 
 #: These are not gathered: a call executes one of them. Pages of messages are a kind of their own, so that no
-#: other request waits for their large answers.
-SINGLY = (Kind.SINGLE, Kind.BROWSE)
+#: other request waits for their large answers. So is what a new connection needs before its first request:
+#: nobody must be kept out by what others ask for.
+SINGLY = (Kind.SINGLE, Kind.BROWSE, Kind.LOGIN)
 
 
 @dataclass(frozen=True, slots=True)

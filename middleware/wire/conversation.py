@@ -205,7 +205,7 @@ class Conversation:
             raise UnexpectedPacketError(f"packet id {packet_id} is that of a read that waits")
         if route.numbered:
             numbers.admit(packet.number, packet.confirmed)
-        elif route.kind is Kind.SINGLE and self._pipeline.client is UNIDENTIFIED:
+        elif route.kind is Kind.LOGIN:
             if self.identifying:
                 raise UnexpectedPacketError("the login or takeover before it is not answered yet")
             self.identifying = True

@@ -68,6 +68,9 @@ def _decode_hello(payload: bytes) -> packets.Hello:
 
 _AT_ONCE = (packets.Hello, packets.Ping, packets.CancelRequest, packets.Credit, packets.Begin)
 _KINDS = {
+    packets.Authenticate: Kind.LOGIN,
+    packets.RegisterClient: Kind.LOGIN,
+    packets.IdentifyClient: Kind.LOGIN,
     packets.PutMessage: Kind.PUT,
     packets.PutMessages: Kind.PUT,
     packets.ReadMessage: Kind.TAKE,

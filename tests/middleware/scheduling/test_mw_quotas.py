@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.dispatcher import BatchLimits, Budget, Quarantine, SingleFairQueue
+from telesto.middleware.scheduling.dispatcher import Budget
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.wire.quotas import Quotas, Resource, address_of
 from telesto.protocol import packets
@@ -266,31 +266,6 @@ def test_who_has_just_stopped_has_some_time_unless_all_is_used_up(
 )
 def test_peers_are_told_apart_by_what_one_machine_has(peer: object, address: str) -> None:
     assert address_of(peer) == address
-
-
-async def test_newcomers_have_every_other_turn() -> None:
-    queue = SingleFairQueue(Kind.SINGLE, BatchLimits(1, 100, 1), Quarantine(lambda: 0.0, 1.0, 1, 1))
-    order: list[str] = []
-
-    def pipeline(name: str, client_id: int) -> Pipeline:
-        made = Pipeline(
-            lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
-        )
-        made.address = name
-        if client_id:
-            made.client = Client(client_id, 1, FULL)
-        made.requests.append(Request(made, packets.Ping(), 1, Kind.SINGLE, 1))
-        return made
-
-    for number in range(1, 6):
-        queue.join(pipeline(f"known {number}", number))
-    for number in range(1, 4):
-        queue.join(pipeline(f"new {number}", 0))
-    assert len(queue) == 8
-    while len(queue):
-        assert await queue.wait()
-        order += [request.pipeline.address for request in queue.take(lambda pipeline: None).requests]
-    assert order == ["new 1", "known 1", "new 2", "known 2", "new 3", "known 3", "known 4", "known 5"]
 
 
 def test_lines_of_one_kind_and_origin_are_few_and_count_the_others(

@@ -423,7 +423,7 @@ def _watch_single(patch: pytest.MonkeyPatch, watch: Callable[..., Awaitable[Any]
     call = DatabaseConnection.call
 
     async def watched(link: DatabaseConnection, statement: str, *arguments: Any) -> Any:
-        if link.name.startswith("single"):
+        if link.name.startswith(("single", "login")):
             rows = await watch(statement, *arguments)
             if rows is not None:
                 return rows
