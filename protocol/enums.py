@@ -281,6 +281,9 @@ class ErrorCode(IntEnum):
     #: one since the connection was opened.
     NOT_AUTHENTICATED = 75
 
+    #: The user has as many clients or queues as its quota allows; it must delete some, or get a larger quota.
+    QUOTA_EXCEEDED = 76
+
 
 class ConnectionState(Enum):
     """How far a connection is, seen from the middleware."""

@@ -42,6 +42,7 @@ __all__ = [
     "QueueFullError",
     "QueueNameNotUniqueError",
     "QueueNotExistingError",
+    "QuotaExceededError",
     "SequenceGapError",
     "SessionFencedError",
     "ShuttingDownError",
@@ -367,6 +368,13 @@ class NotAuthenticatedError(RejectedError):
     for one since the connection was opened."""
 
     code = ErrorCode.NOT_AUTHENTICATED
+
+
+class QuotaExceededError(RejectedError):
+    """The user has as many clients or queues as its quota allows; it must delete some, or get a larger
+    quota."""
+
+    code = ErrorCode.QUOTA_EXCEEDED
 
 
 #: What the specification says about each code, by its number.
@@ -803,6 +811,17 @@ ERRORS: dict[int, ErrorInfo] = {
         doc=(
             "The service asks for a login, and this connection has not logged in. With the class FATAL:"
             " it asks for one since the connection was opened."
+        ),
+    ),
+    76: ErrorInfo(
+        code=ErrorCode.QUOTA_EXCEEDED,
+        name="QUOTA_EXCEEDED",
+        error_class=ErrorClass.REJECTED,
+        sqlstate="TL076",
+        exception=QuotaExceededError,
+        doc=(
+            "The user has as many clients or queues as its quota allows; it must delete some, or get a "
+            "larger quota."
         ),
     ),
 }

@@ -66,7 +66,7 @@ def quota(
 ) -> None:
     """Show how much a user may use and uses, after changing what is given. It holds within a second.
 
-    What is beyond a quota is refused with OVERLOADED; nothing that is there already ends.
+    What is beyond a quota is refused; nothing that is there already ends.
     """
     given = (connections, clients, queues, consumers, waiting_reads, puts_per_second)
     changes = {

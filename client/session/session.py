@@ -84,6 +84,7 @@ from telesto.protocol.errors import (
     ErrorClass,
     InternalError,
     NotSubscribedError,
+    OverloadedError,
     PositionUnknownError,
     SessionFencedError,
     ShuttingDownError,
@@ -584,9 +585,9 @@ class Session(BaseSession):
         return call.taking and any(orphan.queue_id == call.queue_id for orphan in orphans)
 
     def _hold(self, until: float, retry_after: float | None = None) -> None:
-        """Sends nothing of the line until then, or for ``retry_after`` seconds."""
+        """Sends nothing of the line until then, or for ``retry_after`` seconds, if a call takes as long."""
         if retry_after is not None:
-            until = self._clock() + retry_after
+            until = self._clock() + min(retry_after, self._options.call_timeout)
         self._hold_until = max(self._hold_until, until)
 
     def send_when_ready(self, request: InternalRequest) -> None:
@@ -868,7 +869,8 @@ class Session(BaseSession):
             return
         call.failure = error
         elsewhere = isinstance(error, (ShuttingDownError, *_WITHOUT_DATABASE))
-        if elsewhere or isinstance(error, (StandbyUnavailableError, DiskFullError)):
+        told_when = isinstance(error, OverloadedError) and error.retry_after is not None
+        if elsewhere or told_when or isinstance(error, (StandbyUnavailableError, DiskFullError)):
             call.tries -= 1  # it is no failure of this request, so that only the call's time limits the tries
         self.again(call)
         if isinstance(error, _WITHOUT_DATABASE):

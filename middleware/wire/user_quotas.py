@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 #: Connections are counted again after this time, in seconds; what begins in between is added.
 _PERIOD_S = 0.05
-#: A refused request may be tried again after this time, in seconds, unless it is known better.
-_RETRY_S = 0.5
 #: From this part of a quota on it is told that little is left.
 NEARLY = 0.8
 #: How long a quota counts as nearly used up, in seconds.
@@ -41,7 +39,10 @@ class _Use:
 
 
 class QuotasOfUsers:
-    """Refuses what would exceed a quota of the user of a connection, with OVERLOADED and the time to wait.
+    """Refuses what would exceed a quota of the user of a connection, with OVERLOADED.
+
+    Only the refusal of a put names the time to wait: nobody knows when a connection, a consumer or a read of
+    the user ends, so the client tries such a request a few times only.
 
     The quotas hold for each middleware by itself. A user may put as many messages at once as it may put in a
     second. One request with more is taken whole, and what follows waits the longer.
@@ -110,10 +111,10 @@ class QuotasOfUsers:
         needed = min(count, per_s)
         if not per_s or use.tokens < needed:
             self._tell(user, "puts_per_s", per_s, per_s)
-            wait_s = (needed - use.tokens) / per_s if per_s else _RETRY_S
-            return OverloadedError(
-                f"user {user.name!r} may put {per_s} messages in a second", retry_after=max(0.001, wait_s)
-            )
+            details = f"user {user.name!r} may put {per_s} messages in a second (quota puts-per-second)"
+            if not per_s:
+                return OverloadedError(details)
+            return OverloadedError(details, retry_after=max(0.001, (needed - use.tokens) / per_s))
         use.tokens -= count
         if use.tokens <= (1 - NEARLY) * per_s:
             self._tell(user, "puts_per_s", per_s - use.tokens, per_s)
@@ -124,9 +125,10 @@ class QuotasOfUsers:
             self._tell(user, quota, min(wanted, limit), limit)
         if wanted <= limit:
             return None
-        noun = quota.replace("_", " ")
+        noun, option = quota.replace("_", " "), quota.replace("_", "-")
         return OverloadedError(
-            f"user {user.name!r} has {limit} {noun}, as many as it may", retry_after=_RETRY_S
+            f"user {user.name!r} has {wanted - 1} {noun} here and may have no more than {limit} "
+            f"(quota {option})"
         )
 
     def _tell(self, user: User, quota: str, used: float, limit: int) -> None:

@@ -2,7 +2,7 @@
 -- Purpose:    Creates a queue with its first states.
 -- Returns:
 --   bigint                  the new queue; NULL when the name is taken
--- Errors:     OVERLOADED (a quota of the user), check_violation for a name out of range, and what set_queue_settings raises
+-- Errors:     QUOTA_EXCEEDED, check_violation for a name out of range, and what set_queue_settings raises
 -- Tables:     queues (insert, update), put_states, take_states (insert)
 CREATE OR REPLACE FUNCTION telesto.add_queue(
     name text,       -- unique name, 1 to 255 characters

@@ -1,6 +1,6 @@
 -- Procedure:  create_queue_numbered
 -- Purpose:    Creates a queue.
--- Errors:     OVERLOADED (a quota of the user), check_violation for a name out of range, and what set_queue_settings raises
+-- Errors:     QUOTA_EXCEEDED, check_violation for a name out of range, and what set_queue_settings raises
 -- Locks:      client (shared, try), that of check_dead_letter_queue
 -- Tables:     clients (read), queues (insert, update), put_states, take_states (insert), operations (insert, delete),
 --             deliveries (delete)

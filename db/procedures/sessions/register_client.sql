@@ -1,7 +1,7 @@
 -- Procedure:  register_client
 -- Purpose:    Creates a client with its first session. Repeated with the token of its session, it opens a new
 --             session of the same client, under the same rules as identify_client.
--- Errors:     OVERLOADED (a quota of the user), check_violation for a name, mode or token out of range
+-- Errors:     QUOTA_EXCEEDED, check_violation for a name, mode or token out of range
 -- Locks:      client (exclusive, try) when it exists
 -- Tables:     clients (insert, read, update), deliveries (update), installation (read)
 CREATE OR REPLACE FUNCTION telesto.register_client(

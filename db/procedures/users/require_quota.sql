@@ -1,7 +1,7 @@
 -- Procedure:  require_quota
 -- Purpose:    Refuses one more client or queue of a user that has as many as it may have. Others of the same user wait
 --             until the transaction ends, so that they do not exceed the quota together; without a quota nobody waits.
--- Errors:     TL023 OVERLOADED
+-- Errors:     TL076 QUOTA_EXCEEDED
 -- Locks:      the user's row
 -- Tables:     users, clients, queues (read)
 CREATE OR REPLACE FUNCTION telesto.require_quota(
@@ -12,10 +12,11 @@ RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
+    user_name text;
     quota bigint;
     used bigint;
 BEGIN
-    SELECT CASE what WHEN 'clients' THEN owner.max_clients ELSE owner.max_queues END INTO quota
+    SELECT owner.name, CASE what WHEN 'clients' THEN owner.max_clients ELSE owner.max_queues END INTO user_name, quota
     FROM telesto.users AS owner
     WHERE owner.user_id = of_user;
     IF quota IS NULL THEN
@@ -28,7 +29,9 @@ BEGIN
         SELECT count(*) INTO used FROM telesto.queues AS queue WHERE queue.user_id = of_user;
     END IF;
     IF used >= quota THEN
-        PERFORM telesto.raise_error(:OVERLOADED, format('the user has %s %s, and may have no more than %s', used, what, quota));
+        PERFORM telesto.raise_error(:QUOTA_EXCEEDED, format(
+            'user %L has %s %s and may have no more than %s; it must delete some, or get a larger quota: telesto user quota %s --%s',
+            user_name, used, what, quota, user_name, what));
     END IF;
 END
 $$;

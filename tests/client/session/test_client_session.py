@@ -44,6 +44,7 @@ from telesto.protocol.errors import (
     QueueFullError,
     QueueNameNotUniqueError,
     QueueNotExistingError,
+    QuotaExceededError,
     SessionFencedError,
     StandbyUnavailableError,
     TooManyUnconfirmedError,
@@ -493,6 +494,45 @@ def test_what_is_refused_for_a_while_keeps_its_place(
     assert [body for _, body in service.put_bodies] == [b"1", b"2", b"3"]
     for call in calls:
         wire.finish(call)
+
+
+def test_a_time_to_wait_that_the_service_names_is_no_failed_try(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    """Such as that of a quota of puts: only the time of the call limits how often it is tried."""
+    service.faults += [
+        Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=1_000) for _ in range(20)
+    ]
+    call = wire.start(put(queue_id))
+    wire.settle()
+    wire.advance(19.5)
+    assert not service.put_bodies
+    wire.advance(1.0)
+    wire.finish(call)
+    service.faults.append(Fault(packets.PutMessage, ErrorCode.OVERLOADED, retry_after_ms=3_600_000))
+    call = wire.start(put(queue_id))
+    wire.settle()
+    wire.advance(31)
+    with pytest.raises(DeadlineExceededError):
+        wire.finish(call)
+    assert wire.run(put(queue_id))  # an hour would be too long for what others call
+
+
+def test_a_refusal_without_a_time_to_wait_is_tried_a_few_times_only(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    service.faults += [Fault(packets.PutMessage, ErrorCode.OVERLOADED) for _ in range(5)]
+    call = wire.start(put(queue_id))
+    wire.advance(20)
+    with pytest.raises(TriesExhaustedError, match="5 times and not done"):
+        wire.finish(call)
+
+
+def test_a_quota_that_does_not_free_by_itself_is_told_at_once(wire: Wire, service: FakeService) -> None:
+    service.faults.append(Fault(packets.CreateQueue, ErrorCode.QUOTA_EXCEEDED))
+    with pytest.raises(QuotaExceededError):
+        wire.run(CreateQueueCall("third", {}))
+    assert len(sent(service, packets.CreateQueue)) == 1
 
 
 def test_a_number_is_left_out_once_a_refusal_for_now_was_seen(

@@ -21,7 +21,7 @@ SIGNATURES = """
 SELECT p.proargnames[1:p.pronargs] AS names, p.proargtypes::oid[]::regtype[]::text[] AS types
 FROM pg_proc p WHERE p.pronamespace = 'telesto'::regnamespace AND p.proname = %s ORDER BY p.oid
 """
-OVERLOADED = "TL023"
+OVER_QUOTA = "TL076"
 DENIED, NO_CLIENT, NO_QUEUE, NAME_TAKEN, LEASE_LOST = "TL032", "TL005", "TL007", "TL006", "TL027"
 TABLES = """
 SELECT relname::text FROM pg_class
@@ -331,15 +331,15 @@ def test_a_quota_of_queues_and_clients_holds_in_sql(calls: Calls, become: Callab
     shop = become("shop", clients=["*"], configure=["*"], max_queues=2, max_clients=1)
     shop.value("SELECT telesto.declare_queue('a')")
     shop.value("SELECT telesto.create_queue('b')")
-    assert shop.refused("SELECT telesto.create_queue('c')") == OVERLOADED
-    assert shop.refused("SELECT telesto.declare_queue('c')") == OVERLOADED
+    assert shop.refused("SELECT telesto.create_queue('c')") == OVER_QUOTA
+    assert shop.refused("SELECT telesto.declare_queue('c')") == OVER_QUOTA
     shop.value("SELECT telesto.declare_queue('a')")  # it is there
     shop.value("SELECT telesto.delete_queue(telesto.get_queue('a'))")
     shop.value("SELECT telesto.declare_queue('c')")
     shop.value("SELECT telesto.declare_client('one')")
     shop.value("SELECT telesto.declare_client('one')")
-    assert shop.refused("SELECT telesto.declare_client('two')") == OVERLOADED
-    assert shop.refused("SELECT telesto.request_id('two')") == OVERLOADED
+    assert shop.refused("SELECT telesto.declare_client('two')") == OVER_QUOTA
+    assert shop.refused("SELECT telesto.request_id('two')") == OVER_QUOTA
 
 
 @pytest.mark.parametrize(
