@@ -65,7 +65,7 @@ class Failure:
 
 _BY_SQLSTATE = {info.sqlstate: info for info in ERRORS.values()}
 
-#: Another session has the lock.
+#: Another session has the lock. The call has done nothing.
 LOCKED_SQLSTATE = "55P03"
 #: Classes of SQLSTATE after which a request may succeed later: no resources, a conflict or a lock.
 _TRANSIENT = ("53", "40", LOCKED_SQLSTATE)
@@ -77,7 +77,7 @@ DISK_FULL_SQLSTATE = "53100"
 _CANCELED = ("57014", "25P03", "25P04")
 
 #: Errors that each part of a batch would get as well, or for which each part would wait as long.
-_OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, LOCKED_SQLSTATE, *_CANCELED)
+_OF_WHOLE_CALLS = (DISK_FULL_SQLSTATE, *_CANCELED)
 
 #: Classes of SQLSTATE that end the connection, possibly after the commit.
 _LOSING = ("08", "57P01", "57P02", "57P03", "57P04", "57P05")

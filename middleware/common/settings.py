@@ -112,7 +112,10 @@ class ServerSettings(BaseSettings):
         300.0, ge=0, description="PostgreSQL cancels a call that takes longer; 0 for no limit."
     )
     lock_timeout_s: float = Field(
-        30.0, ge=0, description="PostgreSQL cancels a call that waits longer for one lock; 0 for no limit."
+        30.0,
+        ge=0,
+        description="PostgreSQL cancels a call of the middleware's own work that waits longer for one lock; "
+        "0 for no limit. Calls for clients wait for lock_wait_ms.",
     )
     transaction_timeout_s: float = Field(
         360.0,
@@ -271,6 +274,15 @@ class ServerSettings(BaseSettings):
     )
     single_workers: int = Field(4, ge=1, le=64, description="Calls of all other requests at a time.")
     browse_workers: int = Field(1, ge=1, le=64, description="Pages of messages that are looked up at a time.")
+    lock_wait_ms: int = Field(
+        100,
+        ge=1,
+        description="How long a call waits for a lock before others have their turn; its requests, of which "
+        "nothing was done, are tried again.",
+    )
+    single_lock_wait_ms: int = Field(
+        10, ge=1, description="The same for the first try of a request that is not gathered."
+    )
     busy_backoff_ms: int = Field(
         1, ge=1, description="The first pause before a request that met a lock is tried again."
     )

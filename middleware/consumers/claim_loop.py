@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from telesto.db import calls
-from telesto.middleware.common.failures import LostError, RefusedError, UnavailableError
+from telesto.middleware.common.failures import LOCKED_SQLSTATE, LostError, RefusedError, UnavailableError
 from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.claim_tracker import ClaimTracker
@@ -37,6 +37,7 @@ class ClaimLoop:
         self._disk = disk
         self._answer_bytes = settings.max_answer_bytes
         self._backoff_s = settings.database_backoff_s
+        self._busy_s = settings.busy_backoff_max_ms / 1000
         self._closed = False
 
     async def run(self) -> None:
@@ -65,9 +66,13 @@ class ClaimLoop:
             except LostError:
                 self._claims.lost(claim)
             except (UnavailableError, RefusedError) as error:
-                _log.warning("claim_failed", error=str(error))
                 self._claims.failed(claim)
-                pause = self._backoff_s
+                # A claim that waits for a lock is for one queue, which is tried again behind the others.
+                if not isinstance(error, RefusedError) or error.sqlstate != LOCKED_SQLSTATE:
+                    _log.warning("claim_failed", error=str(error))
+                    pause = self._backoff_s
+                elif not self._consumers.due:
+                    pause = self._busy_s
             else:
                 pause = self._claims.settle(claim, rows)
         if pause and not self._closed:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from telesto.middleware.common.failures import LOST
@@ -49,10 +50,14 @@ class DatabaseConnections:
     def __len__(self) -> int:
         return len(self._all)
 
-    def make(self, name: str, *, gated: bool = True) -> DatabaseConnection:
-        """Makes a connection for a worker. One that checks the database must not be gated."""
+    def make(self, name: str, *, gated: bool = True, lock_wait_ms: int | None = None) -> DatabaseConnection:
+        """Makes a connection for a worker. One that checks the database must not be gated.
+
+        ``lock_wait_ms`` is how long its calls wait for a lock; None for ``lock_timeout_s``.
+        """
         gate = self.gate if gated else None
-        connection = DatabaseConnection(name, self._connect, self._settings.database_backoff_s, gate)
+        connect = partial(self._connect, limits=session_limits(self._settings, lock_wait_ms))
+        connection = DatabaseConnection(name, connect, self._settings.database_backoff_s, gate)
         self._all.append(connection)
         return connection
 
@@ -78,7 +83,7 @@ class DatabaseConnections:
 
     async def connect_listener(self, name: str) -> Connection:
         """Opens a connection for LISTEN."""
-        return await self._listened.connect(f"telesto {name}")
+        return await self._listened.connect(f"telesto {name}", session_limits(self._settings))
 
     def drop(self, reason: str, told: str = LOST) -> None:
         """Closes all connections at once. They are opened again when they are needed."""
@@ -102,12 +107,11 @@ class DatabaseConnections:
             settings.database_connect_s,
             settings.database_silent_ms,
             epoch,
-            session_limits(settings),
             self._moved,
         )
 
-    async def _connect(self, name: str) -> Connection:
-        connection = await self.primary.connect(f"telesto {name}")
+    async def _connect(self, name: str, limits: Mapping[str, str]) -> Connection:
+        connection = await self.primary.connect(f"telesto {name}", limits)
         self._on_connected()
         return connection
 

@@ -102,9 +102,10 @@ WHERE current_setting(name, true) IS NOT NULL
 """
 
 
-def session_limits(settings: ServerSettings) -> dict[str, str]:
+def session_limits(settings: ServerSettings, lock_wait_ms: int | None = None) -> dict[str, str]:
     """Returns PostgreSQL's timeouts for the sessions of a middleware, which override those of its role.
 
+    ``lock_wait_ms`` is how long calls wait for a lock if that is less than ``lock_timeout_s``.
     None of them ends the wait of a commit for a synchronous standby: they stop before it begins.
     """
     seconds = {
@@ -113,7 +114,10 @@ def session_limits(settings: ServerSettings) -> dict[str, str]:
         "transaction_timeout": settings.transaction_timeout_s,
         "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_s,
     }
-    return {name: f"{round(1000 * value)}ms" for name, value in seconds.items()}
+    limits = {name: round(1000 * value) for name, value in seconds.items()}
+    if lock_wait_ms is not None:
+        limits["lock_timeout"] = min(lock_wait_ms, limits["lock_timeout"] or lock_wait_ms)
+    return {name: f"{value}ms" for name, value in limits.items()}
 
 
 async def limit_session(connection: Connection, limits: Mapping[str, str]) -> None:

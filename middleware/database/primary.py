@@ -62,7 +62,6 @@ class Primary:
         connect_s: float,
         silent_ms: int,
         epoch: Epoch,
-        limits: Mapping[str, str] | None = None,
         on_moved: Callable[[], None] | None = None,
     ) -> None:
         """Reads the URL without connecting.
@@ -72,7 +71,6 @@ class Primary:
             connect_s: the longest time to connect to a server.
             silent_ms: the longest time without an acknowledgement of the server's kernel.
             epoch: tells a former primary from the current one.
-            limits: the result of ``session_limits``.
             on_moved: called when another server has become the primary, so that connections to the former one
                 are useless.
         """
@@ -82,25 +80,24 @@ class Primary:
         self._connect_s = target.connect_s or connect_s
         self._silent_ms = silent_ms
         self._epoch = epoch
-        self._limits = limits or {}
         self._server = target.servers[0] if len(target.servers) == 1 else None
         self._search: asyncio.Task[Found] | None = None
         self._on_moved = on_moved
 
-    async def connect(self, name: str) -> Connection:
-        """Opens a connection that takes writes. Raises CONNECT_ERRORS.
+    async def connect(self, name: str, limits: Mapping[str, str] | None = None) -> Connection:
+        """Opens a connection that takes writes, with the result of ``session_limits``. Raises CONNECT_ERRORS.
 
         It takes at most twice ``connect_s``, or five times with several servers.
         """
         if self._server is not None:
             try:
-                return await self._enter(self._server, name)
+                return await self._enter(self._server, name, limits)
             except CONNECT_ERRORS:
                 if len(self._servers) == 1:
                     raise
                 self._server = None
         found = await self.look()
-        return await self._enter(found.server, name)
+        return await self._enter(found.server, name, limits)
 
     async def look(self) -> Found:
         """Asks all servers at the same time and returns the primary. Raises CONNECT_ERRORS.
@@ -131,13 +128,13 @@ class Primary:
         if not search.cancelled() and search.exception() is None:
             self._note(search.result())
 
-    async def _enter(self, server: Server, name: str) -> Connection:
+    async def _enter(self, server: Server, name: str, limits: Mapping[str, str] | None) -> Connection:
         connection = await self._open(server, name)
         try:
             async with asyncio.timeout(self._connect_s):
                 found = Found(server, await status_of(connection))
                 self._epoch.check(found)
-                await limit_session(connection, self._limits)
+                await limit_session(connection, limits or {})
                 await read_times_as_microseconds(connection)
         except BaseException:
             connection.terminate()

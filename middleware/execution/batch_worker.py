@@ -15,6 +15,7 @@ from telesto.db import calls
 from telesto.middleware.common.audit import AuditLog
 from telesto.middleware.common.failures import (
     DISK_FULL_SQLSTATE,
+    LOCKED_SQLSTATE,
     STALE_SQLSTATE,
     Failure,
     LostError,
@@ -60,6 +61,7 @@ from telesto.middleware.scheduling.ordering import (
     refused_for_now,
 )
 from telesto.middleware.scheduling.requests import (
+    Arrivals,
     Group,
     Kind,
     Mark,
@@ -301,6 +303,10 @@ class BisectingExecutor:
             return all_failed(requests, unknown())
 
     async def _refused(self, requests: Sequence[Request], error: RefusedError) -> Results:
+        if error.sqlstate == LOCKED_SQLSTATE:
+            busy = Results()
+            busy.outcomes += [Mark.BUSY] * len(requests)
+            return busy
         if error.sqlstate == DISK_FULL_SQLSTATE:
             self._disk.refused_by_database()
         if len(requests) == 1 or ends_call(error.sqlstate):
@@ -404,9 +410,11 @@ class PutAndClaimExecutor(BisectingExecutor):
         except LostError:
             self._claims.lost(claim)
             raise
-        except RefusedError:
+        except RefusedError as error:
             # Nothing was done. Executing the puts alone shows whether they were the reason.
             self._claims.failed(claim)
+            if error.sqlstate == LOCKED_SQLSTATE:
+                raise
             return await super()._call(requests)
         except BaseException:
             self._claims.failed(claim)
@@ -582,6 +590,10 @@ class BatchEffects:
         """Closes the connections of ended sessions, after their answers."""
         for pipeline in {request.pipeline for request in results.fenced}:
             pipeline.finish()
+
+    def came_back(self, arrivals: Arrivals) -> None:
+        """A request that is not over yet has brought messages back."""
+        self._announcer.arrived(arrivals)
 
     def after_reply(self, request: Request, reply: Reply) -> None:
         """Handles the consequences of the answer to a single request, before the client gets it."""

@@ -9,6 +9,7 @@ from time import perf_counter
 from telesto.db.calls import READING
 from telesto.middleware.common.failures import (
     DISK_FULL_SQLSTATE,
+    LOCKED_SQLSTATE,
     STALE_SQLSTATE,
     BusyError,
     FailedError,
@@ -32,7 +33,7 @@ from telesto.middleware.metrics.counters import Counters
 from telesto.middleware.procedures.clients import taken_over
 from telesto.middleware.scheduling.dispatcher import Dispatcher, FairQueue
 from telesto.middleware.scheduling.requests import Request, error_frame
-from telesto.middleware.scheduling.single_request import Handler, Reply, Row
+from telesto.middleware.scheduling.single_request import IN_PART, Handler, Reply, Row
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import Authenticate, IdentifyClient, RegisterClient
 
@@ -68,7 +69,11 @@ class SingleWorker:
         """Works until the queue is closed."""
         while await self._queue.wait():
             batch = self._queue.take(self._dispatcher.stand)
-            for request in await self._effects.before(batch.requests, self._connection.read):
+            requests = batch.requests
+            # One of which a part was done is not judged again: it cannot be refused any more.
+            if requests and requests[0].pipeline.progress is None:
+                requests = await self._effects.before(requests, self._connection.read)
+            for request in requests:
                 await self._serve(request)
             self._dispatcher.served(batch)
 
@@ -77,6 +82,10 @@ class SingleWorker:
         try:
             outcome = await self._execute(request)
         except BusyError:
+            progress = request.pipeline.progress
+            if progress is not None and progress.arrivals:
+                self._effects.came_back(progress.arrivals)
+                progress.arrivals = {}
             if not self._busy_too_long(request):
                 self._give_back(request)
                 return
@@ -87,6 +96,7 @@ class SingleWorker:
             self._counts.seconds += perf_counter() - begun
         request.pipeline.busy_count = 0
         request.pipeline.apart = False
+        request.pipeline.progress = None
         self._dispatcher.budget.leave(1, request.size)
         if isinstance(outcome, Failure):
             if outcome.code is ErrorCode.SESSION_FENCED:
@@ -109,6 +119,8 @@ class SingleWorker:
         except LostError as error:
             return in_doubt(error)
         except RefusedError as error:
+            if error.sqlstate == LOCKED_SQLSTATE:
+                raise BusyError from error
             if error.sqlstate == DISK_FULL_SQLSTATE:
                 self._disk.refused_by_database()
             _log.warning("request_refused", packet=type(request.packet).__name__, error=str(error))
@@ -151,6 +163,8 @@ class SingleWorker:
             return failure_of(
                 ErrorCode.TAKEOVER_BUSY, "the client's earlier session has a transaction running"
             )
+        if request.pipeline.progress is not None:
+            return in_doubt(LostError("the client or the queue stayed busy", suspicious=False, told=IN_PART))
         return busy_too_long(self._settings.overload_retry_ms)
 
     def _fail(self, request: Request, failure: Failure) -> None:

@@ -84,7 +84,7 @@ class WorkerPool:
         )
         self._own_connections: list[DatabaseConnection] = []
         self._tasks: list[asyncio.Task[None]] = []
-        connection = self._make_connection("claim")
+        connection = self._make_connection("claim", settings.lock_wait_ms)
         # What is claimed may be large at any time, and others that consume must not wait until it is sent.
         call = connection.call_for_much if settings.locked_answer_bytes else connection.call
         self.claim_loop = ClaimLoop(consumers, claims, call, disk, settings)
@@ -152,12 +152,16 @@ class WorkerPool:
             (Kind.LOGIN, settings.login_workers),
         )
         for kind, count in singly:
+            name, queue = kind.name.lower(), self._dispatcher.fair_queues[kind]
             for number in range(1, count + 1):
-                runs.append(self._single(f"{kind.name.lower()} {number}", kind))
+                runs.append(self._single(f"{name} {number}", queue, settings.single_lock_wait_ms))
+            if kind in self._dispatcher.busy_queues:
+                apart = self._dispatcher.busy_queues[kind]
+                runs.append(self._single(f"{name} apart", apart, settings.lock_wait_ms))
         return runs
 
-    def _make_connection(self, name: str) -> DatabaseConnection:
-        connection = self._database.make(name)
+    def _make_connection(self, name: str, lock_wait_ms: int) -> DatabaseConnection:
+        connection = self._database.make(name, lock_wait_ms=lock_wait_ms)
         self._own_connections.append(connection)
         return connection
 
@@ -166,7 +170,7 @@ class WorkerPool:
         worker = BatchWorker(
             queue,
             self._dispatcher,
-            self._executor(group, self._make_connection(name)),
+            self._executor(group, self._make_connection(name, settings.lock_wait_ms)),
             self._effects,
             self._counters,
             self._tracer,
@@ -184,11 +188,11 @@ class WorkerPool:
             )
         return BisectingExecutor(group, connection, self._disk, quarantine, self._settings.overload_retry_ms)
 
-    def _single(self, name: str, kind: Kind) -> tuple[str, Run]:
+    def _single(self, name: str, queue: FairQueue, lock_wait_ms: int) -> tuple[str, Run]:
         worker = SingleWorker(
-            self._dispatcher.fair_queues[kind],
+            queue,
             self._dispatcher,
-            self._make_connection(name),
+            self._make_connection(name, lock_wait_ms),
             self._handlers,
             self._effects,
             self._counters,

@@ -5,8 +5,16 @@ from __future__ import annotations
 from telesto.db import calls
 from telesto.middleware.common.failures import check_error
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import Request
-from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, next_part, numbered
+from telesto.middleware.scheduling.requests import Progress, Request
+from telesto.middleware.scheduling.single_request import (
+    Call,
+    OneCall,
+    Reply,
+    Row,
+    next_part,
+    note_part,
+    numbered,
+)
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import CancelMessageResponse, GetQueueStatisticsResponse, PurgeQueueResponse
 
@@ -17,16 +25,20 @@ async def purge_queue(call: Call, request: Request, settings: ServerSettings) ->
     The last call leaves the record.
     """
     queue_id = request.packet.queue_id
-    removed = 0
+    progress = request.pipeline.progress or Progress()
     while True:
         purge = calls.purge_queue_numbered(
-            **numbered(request), queue_id=queue_id, max_rows=settings.purge_rows, removed_before=removed
+            **numbered(request),
+            queue_id=queue_id,
+            max_rows=settings.purge_rows,
+            removed_before=progress.done,
         )
-        row = await next_part(call, settings, purge) if removed else (await call(*purge))[0]
+        row = await next_part(call, request, purge)
         check_error(row["error"], f"queue {queue_id} was not purged", queue_id)
-        removed += row["removed"]
+        progress.done += row["removed"]
         if not row["more"]:
-            return Reply(PurgeQueueResponse(removed))
+            return Reply(PurgeQueueResponse(progress.done))
+        note_part(request, progress)
 
 
 def _cancel(request: Request, settings: ServerSettings) -> calls.Statement:

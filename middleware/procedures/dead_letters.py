@@ -14,7 +14,7 @@ from telesto.middleware.scheduling.message_rows import (
     message_of,
     page_rows,
 )
-from telesto.middleware.scheduling.requests import Arrivals, Request
+from telesto.middleware.scheduling.requests import Progress, Request
 from telesto.middleware.scheduling.single_request import (
     Call,
     OneCall,
@@ -22,6 +22,7 @@ from telesto.middleware.scheduling.single_request import (
     Row,
     arrivals_of,
     next_part,
+    note_part,
     numbered,
 )
 from telesto.protocol.errors import ErrorCode
@@ -89,8 +90,7 @@ class SettleLetters:
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Settles them."""
         packet = request.packet
-        settled = 0
-        arrivals: Arrivals = {}
+        progress = request.pipeline.progress or Progress()
         while True:
             settle = calls.settle_letters_numbered(
                 **numbered(request),
@@ -99,15 +99,16 @@ class SettleLetters:
                 letter_ids=packet.message_ids or None,
                 redriving=self.redriving,
                 max_rows=settings.purge_rows,
-                settled_before=settled,
+                settled_before=progress.done,
             )
-            row = await next_part(call, settings, settle) if settled else (await call(*settle))[0]
+            row = await next_part(call, request, settle)
             check_error(row["error"], f"the dead letters of queue {packet.queue_id} stay", packet.queue_id)
-            settled += row["settled"]
+            progress.done += row["settled"]
             for key, count in arrivals_of(row["queue_ids"], row["receiver_ids"]).items():
-                arrivals[key] = arrivals.get(key, 0) + count
+                progress.arrivals[key] = progress.arrivals.get(key, 0) + count
             if not row["more"]:
-                return Reply(self.response(settled), arrivals=arrivals)
+                return Reply(self.response(progress.done), arrivals=progress.arrivals)
+            note_part(request, progress)
 
 
 LIST_DEAD_LETTERS = OneCall(_list, _list_reply)

@@ -17,6 +17,8 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import SINGLY, Kind, Pipeline, Read, Request
 
 _GATHERED = (Kind.PUT, Kind.TAKE, Kind.TAKE_SELECTED, Kind.PUBLISH)
+#: Of those that are not gathered, these may meet a lock.
+_SINGLY_LOCKING = (Kind.SINGLE, Kind.LOGIN)
 #: Calls of these kinds are limited by the bytes that they return, all others by those that they send.
 _RETURNING = (Kind.TAKE, Kind.TAKE_SELECTED, Kind.FETCH)
 #: The weight of the last call in the average.
@@ -86,6 +88,9 @@ class Dispatcher:
         self.busy_queues: dict[Kind, FairQueue] = {
             kind: BusyFairQueue(kind, _limits(kind, settings), self.quarantine, queue_of)
             for kind in _GATHERED
+        }
+        self.busy_queues |= {
+            kind: FairQueue(kind, _limits(kind, settings), self.quarantine) for kind in _SINGLY_LOCKING
         }
 
     def stand(self, pipeline: Pipeline) -> None:

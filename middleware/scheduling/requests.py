@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from itertools import islice
 from typing import Any, Protocol, TypedDict
@@ -228,6 +228,19 @@ class Wait:
         self.busy_since = 0.0
 
 
+@dataclass(slots=True)
+class Progress:
+    """What the calls of a request have done that takes several.
+
+    Attributes:
+        done: how many messages they have handled.
+        arrivals: messages that they have brought back and that nobody was told of yet.
+    """
+
+    done: int = 0
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
 class Pipeline:
     """The requests of one connection that wait, in order, and how they are answered.
 
@@ -270,6 +283,7 @@ class Pipeline:
         consumers: the ids of its consumers.
         silent: nothing was received for so long that its consumers get nothing until something is.
         heard_at: when data was received last, by the loop's clock in seconds.
+        progress: what its request under way has done, if that takes several calls.
         drained: called when requests were taken from the pipeline while nothing is read from its connection.
     """
 
@@ -294,6 +308,7 @@ class Pipeline:
         "on_login",
         "parked",
         "peer",
+        "progress",
         "refused",
         "refusing",
         "requests",
@@ -347,6 +362,7 @@ class Pipeline:
         self.waiting: dict[int, Read] = {}
         self.parked = 0
         self.consumers: dict[int, None] = {}
+        self.progress: Progress | None = None
         self.drained: Callable[[], None] | None = None
 
     @property

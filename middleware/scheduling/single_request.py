@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
@@ -10,9 +9,15 @@ from typing import Any, Protocol, TypedDict
 import asyncpg
 
 from telesto.db.calls import Statement
-from telesto.middleware.common.failures import BUSY, LostError, RefusedError, UnavailableError
+from telesto.middleware.common.failures import (
+    LOCKED_SQLSTATE,
+    BusyError,
+    LostError,
+    RefusedError,
+    UnavailableError,
+)
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.requests import Arrivals, Client, Request
+from telesto.middleware.scheduling.requests import Arrivals, Client, Progress, Request
 from telesto.middleware.security.users import User
 from telesto.protocol.packet import Packet
 from telesto.protocol.packets import LeaseRef
@@ -20,9 +25,7 @@ from telesto.protocol.packets import LeaseRef
 Row = asyncpg.Record
 
 #: What a client is told of a request that failed after a part of it was done.
-_IN_PART = "the request was done in part"
-#: How often a further call of a request is tried again that is busy.
-BUSY_TRIES = 100
+IN_PART = "the request was done in part"
 
 
 class Call(Protocol):
@@ -96,25 +99,32 @@ class OneCall:
 async def follow_up(call: Call, sql: str, *arguments: Any) -> list[Row]:
     """Calls a procedure after another call of the same request has taken effect.
 
-    The request has done something by then, so a failure leaves it in doubt.
+    The request has done something by then, so a failure leaves it in doubt. One that met a lock raises
+    BusyError.
     """
     try:
         return await call(sql, *arguments)
     except (UnavailableError, RefusedError) as error:
-        raise LostError(str(error), suspicious=False, told=_IN_PART) from error
+        if isinstance(error, RefusedError) and error.sqlstate == LOCKED_SQLSTATE:
+            raise BusyError from error
+        raise LostError(str(error), suspicious=False, told=IN_PART) from error
 
 
-async def next_part(call: Call, settings: ServerSettings, statement: Statement) -> Row:
-    """Calls the procedure again that does a request part by part; returns its row.
+async def next_part(call: Call, request: Request, statement: Statement) -> Row:
+    """Calls the procedure that does a request part by part; returns its row.
 
-    A busy one is tried again here: the request as a whole could no longer tell what it has done.
+    If it raises BusyError, or the row says so, the handler is called again later and goes on from the
+    pipeline's progress.
     """
-    for _ in range(BUSY_TRIES):
-        row = (await follow_up(call, *statement))[0]
-        if row["error"] != BUSY:
-            return row
-        await asyncio.sleep(settings.busy_backoff_max_ms / 1000)
-    raise LostError("the client or the queue stayed busy", suspicious=False, told=_IN_PART)
+    if request.pipeline.progress is None:
+        return (await call(*statement))[0]
+    return (await follow_up(call, *statement))[0]
+
+
+def note_part(request: Request, progress: Progress) -> None:
+    """Keeps what a request has done so far, of which more calls will follow."""
+    request.pipeline.progress = progress
+    request.pipeline.busy_count = 0
 
 
 class Numbered(TypedDict):

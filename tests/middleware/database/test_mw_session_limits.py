@@ -31,7 +31,12 @@ CANCEL = (
     "WHERE wait_event_type = 'Lock' AND datname = current_database()"
 )
 #: Without a limit nothing but the test ends a wait.
-NO_LIMITS = {"statement_timeout_s": 0, "lock_timeout_s": 0, "transaction_timeout_s": 0}
+NO_LIMITS = {
+    "statement_timeout_s": 0,
+    "lock_timeout_s": 0,
+    "transaction_timeout_s": 0,
+    "lock_wait_ms": 600_000,
+}
 
 
 @pytest.fixture
@@ -52,17 +57,20 @@ async def put_again(wire: Wire, queue_id: int) -> None:
     await wire.put_one(queue_id)
 
 
-async def test_every_session_has_its_limits(database_url: str) -> None:
+@pytest.mark.parametrize(("lock_wait_ms", "lock_timeout"), [(None, "500"), (100, "100"), (900, "500")])
+async def test_every_session_has_its_limits(
+    database_url: str, lock_wait_ms: int | None, lock_timeout: str
+) -> None:
     settings = ServerSettings(statement_timeout_s=2, lock_timeout_s=0.5, transaction_timeout_s=0)
-    primary = Primary(database_url, PATIENCE_S, 5_000, Epoch(), session_limits(settings))
-    connection = await primary.connect("telesto test")
+    primary = Primary(database_url, PATIENCE_S, 5_000, Epoch())
+    connection = await primary.connect("telesto test", session_limits(settings, lock_wait_ms))
     try:
         rows = await connection.fetch("SELECT name, setting FROM pg_settings WHERE name LIKE '%\\_timeout'")
         version = connection.get_server_version().major
     finally:
         await connection.close()
     found = {row["name"]: row["setting"] for row in rows}
-    assert (found["statement_timeout"], found["lock_timeout"]) == ("2000", "500")
+    assert (found["statement_timeout"], found["lock_timeout"]) == ("2000", lock_timeout)
     assert found["idle_in_transaction_session_timeout"] == "60000"
     assert found.get("transaction_timeout") == ("0" if version >= 17 else None)
 
@@ -86,11 +94,11 @@ async def test_a_call_that_an_operator_cancels_was_not_done(
 
 
 @pytest.mark.parametrize(
-    ("limit", "code"),
+    ("limits", "code"),
     [
-        ("statement_timeout_s", ErrorCode.CALL_CANCELED),
-        ("transaction_timeout_s", ErrorCode.CALL_CANCELED),
-        ("lock_timeout_s", ErrorCode.OVERLOADED),
+        ({"statement_timeout_s": 1.5}, ErrorCode.CALL_CANCELED),
+        ({"transaction_timeout_s": 1.5}, ErrorCode.CALL_CANCELED),
+        ({"lock_wait_ms": 100, "busy_limit_s": 1.5}, ErrorCode.OVERLOADED),
     ],
 )
 async def test_a_call_that_takes_too_long_is_ended_once_for_all_its_requests(
@@ -98,12 +106,12 @@ async def test_a_call_that_takes_too_long_is_ended_once_for_all_its_requests(
     start_middleware: StartMiddleware,
     database_url: str,
     admin: asyncpg.Connection[Any],
-    limit: str,
+    limits: dict[str, Any],
     code: ErrorCode,
 ) -> None:
-    if limit == "transaction_timeout_s" and admin.get_server_version().major < 17:
+    if "transaction_timeout_s" in limits and admin.get_server_version().major < 17:
         pytest.skip("transaction_timeout is of PostgreSQL 17")
-    server = await start_middleware(**(NO_LIMITS | {limit: 1.5}))
+    server = await start_middleware(**(NO_LIMITS | limits))
     wire = await (await connect(server)).register()
     queue_id = await wire.create_queue()
     async with locked(database_url, queue_id):

@@ -57,7 +57,7 @@ async def test_requests_under_way_are_answered(connect: Connect, start_middlewar
     assert len(await heir.read_now(queue_id, max_messages=200)) == 100
 
 
-@pytest.mark.settings(shutdown_limit_s=0.1)
+@pytest.mark.settings(shutdown_limit_s=0.1, lock_wait_ms=600_000)
 async def test_what_takes_too_long_is_cut_off(
     server: MiddlewareServer, wire: Wire, queue_id: int, database_url: str
 ) -> None:
