@@ -308,7 +308,7 @@ def get_queue_names(*, queue_ids: Sequence[int | None] | None) -> Statement:
 
 
 def get_queue_settings(*, queue_id: int | None) -> Statement:
-    """Tells the settings of a queue: every column of queues that does not say which queue it is."""
+    """Tells the settings of a queue."""
     return _TEXTS["get_queue_settings"], queue_id
 
 

@@ -11,7 +11,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    seen constant text[] := telesto.seen_patterns();
+    seen constant text[] := telesto.seen_patterns(telesto.sql_caller());
 BEGIN
     SELECT queue.queue_id INTO get_queue_id.queue_id
     FROM telesto.queues AS queue

@@ -11,7 +11,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    seen constant text[] := telesto.seen_patterns();
+    seen constant text[] := telesto.seen_patterns(telesto.sql_caller());
 BEGIN
     SELECT queue.name INTO get_queue_name.queue_name
     FROM telesto.queues AS queue

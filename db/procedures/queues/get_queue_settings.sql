@@ -1,5 +1,5 @@
 -- Procedure:  get_queue_settings
--- Purpose:    Tells the settings of a queue: every column of queues that does not say which queue it is.
+-- Purpose:    Tells the settings of a queue. One that the user of the caller may not see is to it as if it did not exist.
 -- Errors:     TL032 PERMISSION_DENIED
 -- Tables:     queues (read)
 CREATE OR REPLACE FUNCTION telesto.get_queue_settings(
@@ -11,12 +11,13 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    seen constant text[] := telesto.seen_patterns();
+    seen constant text[] := telesto.seen_patterns(telesto.sql_caller());
 BEGIN
-    SELECT to_jsonb(queue) - '{queue_id, name, created_at, user_id}'::text[]
-    INTO settings
-    FROM telesto.queues AS queue
-    WHERE queue.queue_id = get_queue_settings.queue_id AND (seen IS NULL OR telesto.name_matches(seen, queue.name));
-    error := CASE WHEN NOT FOUND THEN :QUEUE_NOT_EXISTING END;
+    IF seen IS NULL OR EXISTS (SELECT FROM telesto.queues AS queue
+                               WHERE queue.queue_id = get_queue_settings.queue_id
+                                 AND telesto.name_matches(seen, queue.name)) THEN
+        settings := telesto.settings_of(queue_id);
+    END IF;
+    error := CASE WHEN settings IS NULL THEN :QUEUE_NOT_EXISTING END;
 END
 $$;

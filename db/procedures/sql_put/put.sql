@@ -11,6 +11,30 @@
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.put(
     queue text,                         -- the queue's name
+    body bytea,                         -- the content
+    priority int DEFAULT 5,             -- 1 lowest to 10 highest
+    headers jsonb DEFAULT NULL,         -- its headers, an object of up to 64 texts; NULL without
+    delay interval DEFAULT NULL,        -- how long nobody can read it once it is placed; NULL for not at all
+    expires interval DEFAULT NULL,      -- after how long it expires, counted from when it is placed; NULL for as long as
+                                        -- its queue says
+    dedup_key text DEFAULT NULL,        -- 1 to 255 characters: under one key a queue takes one message within its window
+    partition_key text DEFAULT NULL,    -- 1 to 255 characters: only consumers get it, in the order of its partition
+    receiver_id bigint DEFAULT 0,       -- the only client that may read it; 0 for anyone; need not exist yet
+    context bigint DEFAULT NULL,        -- connects request and response; NULL without
+    sender text DEFAULT session_user    -- the client who puts, by its name: it is registered if need be; that of the
+                                        -- database user unless given
+)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+AS $$
+BEGIN
+    RETURN telesto.put_encoded(queue, body, priority, headers, delay, expires, dedup_key, partition_key, receiver_id,
+                               context, sender);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION telesto.put(
+    queue text,                         -- the queue's name
     body anyelement,                    -- the content
     priority int DEFAULT 5,             -- 1 lowest to 10 highest
     headers jsonb DEFAULT NULL,         -- its headers, an object of up to 64 texts; NULL without
@@ -27,8 +51,8 @@ CREATE OR REPLACE FUNCTION telesto.put(
 RETURNS bigint
 LANGUAGE sql SECURITY INVOKER
 AS $$
-SELECT telesto.put_message(telesto.declare_client(sender), telesto.get_queue(queue), encoded.content, priority, receiver_id,
-                           context, dedup_key, delay, expires, partition_key, encoded.all_headers)
+SELECT telesto.put(queue, encoded.content, priority, encoded.all_headers, delay, expires, dedup_key, partition_key,
+                   receiver_id, context, sender)
 FROM telesto.encode_body(body, headers) AS encoded
 $$;
 
@@ -49,9 +73,13 @@ CREATE OR REPLACE FUNCTION telesto.put(
                                         -- database user unless given
 )
 RETURNS bigint
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 AS $$
-SELECT telesto.put_message(telesto.declare_client(sender), telesto.get_queue(queue), encoded.content, priority, receiver_id,
-                           context, dedup_key, delay, expires, partition_key, encoded.all_headers)
-FROM telesto.encode_body(body, headers) AS encoded
+DECLARE
+    encoded record;
+BEGIN
+    encoded := telesto.encode_body(body, headers);
+    RETURN telesto.put_encoded(queue, encoded.content, priority, encoded.all_headers, delay, expires, dedup_key,
+                               partition_key, receiver_id, context, sender);
+END
 $$;

@@ -34,7 +34,7 @@ DECLARE
     staged bigint;
 BEGIN
     SELECT stage.staged_id INTO staged
-    FROM telesto.stage_message(sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
+    FROM telesto.stage_message(telesto.sql_caller(), sender_id, ARRAY[queue_id], body, priority, receiver_id, context, dedup_key,
                            telesto.in_milliseconds('delay', delay, 0, 315360000000),
                            telesto.in_milliseconds('expires', expires, 1, 315360000000), partition_key, headers) AS stage;
     IF staged IS NULL THEN

@@ -28,7 +28,7 @@ RETURNS TABLE (
 LANGUAGE sql SECURITY DEFINER
 AS $$
 SELECT stage.queue_id, stage.staged_id
-FROM telesto.stage_message(sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,
+FROM telesto.stage_message(telesto.sql_caller(), sender_id, queue_ids, body, priority, receiver_id, context, dedup_key,
                            telesto.in_milliseconds('delay', delay, 0, 315360000000),
                            telesto.in_milliseconds('expires', expires, 1, 315360000000), partition_key, headers) AS stage
 $$;

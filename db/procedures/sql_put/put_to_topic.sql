@@ -15,9 +15,13 @@ CREATE OR REPLACE FUNCTION telesto.put_to_topic(
                                       -- database user unless given
 )
 RETURNS bigint
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 AS $$
-SELECT telesto.stage_topic_message(telesto.declare_client(sender), topic, body, headers)
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
+BEGIN
+    RETURN telesto.stage_topic_message(caller, telesto.client_of(caller, sender), topic, body, headers);
+END
 $$;
 
 CREATE OR REPLACE FUNCTION telesto.put_to_topic(
@@ -43,8 +47,14 @@ CREATE OR REPLACE FUNCTION telesto.put_to_topic(
                                       -- database user unless given
 )
 RETURNS bigint
-LANGUAGE sql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 AS $$
-SELECT telesto.stage_topic_message(telesto.declare_client(sender), topic, encoded.content, encoded.all_headers)
-FROM telesto.encode_body(body, headers) AS encoded
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
+    encoded record;
+BEGIN
+    encoded := telesto.encode_body(body, headers);
+    RETURN telesto.stage_topic_message(caller, telesto.client_of(caller, sender), topic, encoded.content,
+                                       encoded.all_headers);
+END
 $$;

@@ -5,6 +5,7 @@
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation, queues (read), staged_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.stage_message(
+    caller telesto.users, -- see sql_caller
     sender_id bigint,    -- the client who puts
     queue_ids bigint[],  -- the queues; those that do not exist are passed over
     body bytea,          -- the content
@@ -28,20 +29,11 @@ AS $$
 DECLARE
     -- No reader gets a message that no frame holds, and what stands behind it gets no turn.
     longest constant int := (SELECT installation.max_body_bytes FROM telesto.installation AS installation);
-    caller constant telesto.users := telesto.require_client(sender_id, true);
     denied text;
     bytes bigint;
+    staged_rows bigint;
 BEGIN
-    IF caller.user_id IS NOT NULL THEN
-        SELECT queue.name INTO denied
-        FROM telesto.queues AS queue
-        WHERE queue.queue_id = ANY (queue_ids) AND (caller.monitor OR telesto.name_matches(caller.configure || caller.get || caller.admin, queue.name))
-          AND NOT telesto.name_matches(caller.put, queue.name)
-        LIMIT 1;
-        IF FOUND THEN
-            PERFORM telesto.require_right('put', denied);
-        END IF;
-    END IF;
+    PERFORM telesto.require_client(caller, sender_id, true);
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN
@@ -76,5 +68,19 @@ BEGIN
     WHERE queue.queue_id = ANY (queue_ids)
       AND (caller.user_id IS NULL OR telesto.name_matches(caller.put, queue.name))
     RETURNING staged.queue_id, staged.staged_id;
+    IF caller.user_id IS NULL THEN
+        RETURN;
+    END IF;
+    GET DIAGNOSTICS staged_rows = ROW_COUNT;
+    IF staged_rows < cardinality(queue_ids) THEN
+        SELECT queue.name INTO denied
+        FROM telesto.queues AS queue
+        WHERE queue.queue_id = ANY (queue_ids) AND NOT telesto.name_matches(caller.put, queue.name)
+          AND (caller.monitor OR telesto.name_matches(telesto.seen_patterns(caller), queue.name))
+        LIMIT 1;
+        IF FOUND THEN
+            PERFORM telesto.require_right(caller, 'put', denied);
+        END IF;
+    END IF;
 END
 $$;

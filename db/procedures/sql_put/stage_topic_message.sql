@@ -7,10 +7,11 @@
 --             CLIENT_MODE_PERMISSION_VIOLATION, TL026 MESSAGE_TOO_LARGE
 -- Tables:     clients, installation (read), staged_topic_messages (insert)
 CREATE OR REPLACE FUNCTION telesto.stage_topic_message(
-    sender_id bigint,  -- the client who puts
-    topic text,        -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
-    body bytea,        -- the content
-    headers jsonb      -- its headers, an object of up to 64 texts; NULL without
+    caller telesto.users,  -- see sql_caller
+    sender_id bigint,      -- the client who puts
+    topic text,            -- the topic's name, 1 to 1,024 characters that can be seen; created on first use
+    body bytea,            -- the content
+    headers jsonb          -- its headers, an object of up to 64 texts; NULL without
 )
 RETURNS bigint
 LANGUAGE plpgsql
@@ -22,8 +23,8 @@ DECLARE
     bytes bigint;
     staged bigint;
 BEGIN
-    PERFORM telesto.require_client(sender_id, true);
-    PERFORM telesto.require_right('put', topic);
+    PERFORM telesto.require_client(caller, sender_id, true);
+    PERFORM telesto.require_right(caller, 'put', topic);
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN

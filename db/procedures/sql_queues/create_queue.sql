@@ -45,11 +45,12 @@ DECLARE
                                                      late_after, late_limit, late_window, fail_limit, history,
                                                      history_days);
     -- queue settings: end
+    caller constant telesto.users := telesto.sql_caller();
     created bigint;
 BEGIN
-    PERFORM telesto.require_right('configure', name);
+    PERFORM telesto.require_right(caller, 'configure', name);
     PERFORM telesto.require_name(name);
-    created := telesto.add_queue(name, NULL, (telesto.sql_caller()).user_id);
+    created := telesto.add_queue(name, NULL, caller.user_id);
     IF created IS NULL THEN
         PERFORM telesto.raise_error(:QUEUE_NAME_NOT_UNIQUE, format('there is a queue of the name %L already', name));
     END IF;

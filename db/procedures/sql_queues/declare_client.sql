@@ -12,22 +12,7 @@ CREATE OR REPLACE FUNCTION telesto.declare_client(
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
-#variable_conflict use_variable
-DECLARE
-    owner constant bigint := telesto.own_client(name);
-    found_id bigint;
 BEGIN
-    PERFORM telesto.require_name(name);
-    LOOP
-        SELECT client.client_id INTO found_id FROM telesto.clients AS client WHERE client.name = declare_client.name;
-        EXIT WHEN found_id IS NOT NULL;
-        found_id := (telesto.register_client(name, 1::smallint, NULL, asking_user => owner)).client_id;
-        IF found_id IS NOT NULL THEN
-            PERFORM telesto.audit_sql('client_registered', jsonb_build_object('client_id', found_id, 'client_name', name));
-            EXIT;
-        END IF;
-        -- Another transaction has registered it since; the next statement sees it.
-    END LOOP;
-    RETURN found_id;
+    RETURN telesto.client_of(telesto.sql_caller(), name);
 END
 $$;

@@ -47,7 +47,8 @@ DECLARE
                                                      late_after, late_limit, late_window, fail_limit, history,
                                                      history_days);
     -- queue settings: end
-    seen constant text[] := telesto.seen_patterns();
+    caller constant telesto.users := telesto.sql_caller();
+    seen constant text[] := telesto.seen_patterns(caller);
     found_id bigint;
     there jsonb;
     differing text;
@@ -56,8 +57,8 @@ BEGIN
     LOOP
         SELECT queue.queue_id INTO found_id FROM telesto.queues AS queue WHERE queue.name = declare_queue.name;
         EXIT WHEN found_id IS NOT NULL AND (seen IS NULL OR telesto.name_matches(seen, name));
-        PERFORM telesto.require_right('configure', name);
-        found_id := telesto.add_queue(name, NULL, (telesto.sql_caller()).user_id);
+        PERFORM telesto.require_right(caller, 'configure', name);
+        found_id := telesto.add_queue(name, NULL, caller.user_id);
         IF found_id IS NOT NULL THEN
             PERFORM telesto.change_queue(found_id, wanted);
             PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', found_id, 'queue_name', name,
@@ -66,7 +67,7 @@ BEGIN
         END IF;
         -- Another transaction has created it since; the next statement sees it.
     END LOOP;
-    there := (telesto.get_queue_settings(found_id)).settings;
+    there := telesto.settings_of(found_id);
     SELECT string_agg(format('%s %s, not %s', regexp_replace(want.key, '_ms$', ''),
                              telesto.shown_setting(want.key, there -> want.key),
                              telesto.shown_setting(want.key, want.value)), ', ' ORDER BY want.key)
@@ -76,7 +77,7 @@ BEGIN
     IF differing IS NULL THEN
         RETURN found_id;
     ELSIF update_settings THEN
-        PERFORM telesto.require_right('configure', name);
+        PERFORM telesto.require_right(caller, 'configure', name);
         PERFORM telesto.change_queue(found_id, wanted);
         PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', found_id, 'settings', wanted));
         RETURN found_id;

@@ -15,14 +15,16 @@ CREATE OR REPLACE FUNCTION telesto.delete_client(
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
 BEGIN
-    PERFORM telesto.require_client(client_id, false);
+    PERFORM telesto.require_client(caller, client_id, false);
     PERFORM telesto.require_read_committed();
     IF NOT pg_try_advisory_xact_lock(telesto.client_lock_key(client_id)) THEN
         PERFORM telesto.raise_error(:TAKEOVER_BUSY, format('a request of client %s is under way', client_id));
     END IF;
     -- Again, for it may be gone.
-    PERFORM telesto.require_client(client_id, false);
+    PERFORM telesto.require_client(caller, client_id, false);
     PERFORM telesto.remove_client(client_id);
     PERFORM telesto.limit_transaction();
     PERFORM telesto.audit_sql('client_deleted', jsonb_build_object('client_id', client_id));

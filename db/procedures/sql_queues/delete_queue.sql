@@ -13,7 +13,7 @@ RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 BEGIN
-    PERFORM telesto.require_right_on('configure', queue_id);
+    PERFORM telesto.require_right_on(telesto.sql_caller(), 'configure', queue_id);
     PERFORM telesto.require_read_committed();
     IF queue_id IS NULL OR NOT telesto.remove_queue(queue_id) THEN
         PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(queue_id::text, 'NULL')));

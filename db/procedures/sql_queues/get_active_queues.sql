@@ -14,9 +14,11 @@ RETURNS TABLE (
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
 BEGIN
-    PERFORM telesto.require_client(client_id, false);
+    PERFORM telesto.require_client(caller, client_id, false);
     RETURN QUERY SELECT page.* FROM telesto.list_active_queues(client_id, after_id, max_rows,
-                                                                 telesto.seen_patterns()) AS page;
+                                                                 telesto.seen_patterns(caller)) AS page;
 END
 $$;

@@ -13,7 +13,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM telesto.require_client(client_id, false);
+    PERFORM telesto.require_client(telesto.sql_caller(), client_id, false);
     SELECT client.name, client.mode, client.registered_at
     INTO identify.name, identify.mode, identify.registered_at
     FROM telesto.clients AS client

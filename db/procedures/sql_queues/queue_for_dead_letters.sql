@@ -16,7 +16,7 @@ BEGIN
     IF name = '' THEN
         RETURN 'null';
     ELSIF name IS NOT NULL THEN
-        PERFORM telesto.require_right('put', name);
+        PERFORM telesto.require_right(telesto.sql_caller(), 'put', name);
     END IF;
     SELECT queue.queue_id INTO found_id FROM telesto.queues AS queue WHERE queue.name = queue_for_dead_letters.name;
     IF found_id IS NULL AND name IS NOT NULL THEN

@@ -14,7 +14,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 #variable_conflict use_variable
 DECLARE
-    owner constant bigint := telesto.own_client(name);
+    owner constant bigint := telesto.own_client(telesto.sql_caller(), name);
     registered record;
 BEGIN
     PERFORM telesto.require_name(name);

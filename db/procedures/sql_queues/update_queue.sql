@@ -45,7 +45,7 @@ DECLARE
                                                      history_days);
     -- queue settings: end
 BEGIN
-    PERFORM telesto.require_right_on('configure', queue_id);
+    PERFORM telesto.require_right_on(telesto.sql_caller(), 'configure', queue_id);
     IF wanted = '{}' THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'no setting to change is given');
     END IF;

@@ -30,16 +30,19 @@ BEGIN
     END IF;
     -- The middlewares see by this lock that they must not wait for the row.
     PERFORM pg_advisory_xact_lock(telesto.lease_lock_key(message_id));
-    SELECT lease.ctid INTO lease_row
-    FROM telesto.leases AS lease
-    WHERE lease.consumer_id = ack.consumer_id AND lease.lease_id = ack.lease_id AND lease.message_id = ack.message_id
-      -- What others have, or what it may not read any more, is to it as if it were over.
-      AND (caller.user_id IS NULL
-           OR telesto.may_be_client(lease.client_id, caller.user_id, caller.clients)
-              AND EXISTS (SELECT FROM telesto.queues AS queue
-                          WHERE queue.queue_id = lease.queue_id AND telesto.name_matches(caller.get, queue.name)))
-    LIMIT 1
-    FOR UPDATE;
+    -- What others have, or what it may not read any more, is to a user as if it were over.
+    IF caller.user_id IS NULL
+       OR EXISTS (SELECT FROM telesto.leases AS lease
+                  JOIN telesto.queues AS queue ON queue.queue_id = lease.queue_id
+                  WHERE lease.consumer_id = ack.consumer_id AND lease.lease_id = ack.lease_id
+                    AND lease.message_id = ack.message_id AND telesto.name_matches(caller.get, queue.name)
+                    AND telesto.may_be_client(lease.client_id, caller.user_id, caller.clients)) THEN
+        SELECT lease.ctid INTO lease_row
+        FROM telesto.leases AS lease
+        WHERE lease.consumer_id = ack.consumer_id AND lease.lease_id = ack.lease_id AND lease.message_id = ack.message_id
+        LIMIT 1
+        FOR UPDATE;
+    END IF;
     IF lease_row IS NULL THEN
         PERFORM telesto.raise_error(:LEASE_LOST, format('message %s belongs to somebody else by now, or is acknowledged '
                                                'already: lease %s of consumer %s is over',

@@ -19,11 +19,12 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_column
 DECLARE
+    caller constant telesto.users := telesto.sql_caller();
     unbounded constant int := 2147483647;
 BEGIN
     PERFORM telesto.require_read_committed();
-    PERFORM telesto.require_client(reader_id, false);
-    PERFORM telesto.require_right_on('get', from_queue);
+    PERFORM telesto.require_client(caller, reader_id, false);
+    PERFORM telesto.require_right_on(caller, 'get', from_queue);
     PERFORM pg_advisory_xact_lock(telesto.take_lock_key(from_queue));
     PERFORM telesto.limit_transaction();
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;

@@ -15,9 +15,11 @@ RETURNS SETOF telesto.message
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    caller constant telesto.users := telesto.sql_caller();
 BEGIN
-    PERFORM telesto.require_client(client_id, false);
-    PERFORM telesto.require_right_on('get', from_queue);
+    PERFORM telesto.require_client(caller, client_id, false);
+    PERFORM telesto.require_right_on(caller, 'get', from_queue);
     PERFORM FROM telesto.queues AS queue WHERE queue.queue_id = from_queue;
     IF NOT FOUND THEN
         PERFORM telesto.raise_error(:QUEUE_NOT_EXISTING, format('there is no queue %s', coalesce(from_queue::text, 'NULL')));

@@ -20,7 +20,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     -- An application sees no more than its user, whatever it asks for.
-    shown constant text[] := coalesce(telesto.seen_patterns(), visible);
+    shown constant text[] := coalesce(telesto.seen_patterns(telesto.sql_caller()), visible);
     likes constant text[] := telesto.like_patterns(shown);
 BEGIN
     RETURN QUERY

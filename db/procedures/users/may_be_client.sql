@@ -9,11 +9,14 @@ CREATE OR REPLACE FUNCTION telesto.may_be_client(
     names text[]         -- the patterns of the names that its clients may have
 )
 RETURNS boolean
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 AS $$
-SELECT CASE WHEN client.user_id = asking_user THEN true
-            WHEN EXISTS (SELECT FROM telesto.users AS owner WHERE owner.user_id = client.user_id) THEN false
-            ELSE telesto.name_matches(names, client.name) END
-FROM telesto.clients AS client
-WHERE client.client_id = wanted_id
+DECLARE
+    client record;
+BEGIN
+    SELECT row.user_id, row.name INTO client FROM telesto.clients AS row WHERE row.client_id = wanted_id;
+    RETURN CASE WHEN client.user_id = asking_user THEN true
+                WHEN EXISTS (SELECT FROM telesto.users AS owner WHERE owner.user_id = client.user_id) THEN false
+                ELSE telesto.name_matches(names, client.name) END;
+END
 $$;

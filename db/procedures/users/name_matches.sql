@@ -7,5 +7,5 @@ CREATE OR REPLACE FUNCTION telesto.name_matches(
     name text         -- the name
 )
 RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT name LIKE ANY (telesto.like_patterns(patterns)) $$;

@@ -3,16 +3,15 @@
 -- Returns:
 --   bigint  the user; NULL for nobody
 -- Errors:     TL006 CLIENT_NAME_NOT_UNIQUE (it belongs to another user), TL032 PERMISSION_DENIED
--- Tables:     users, sql_users, clients (read)
+-- Tables:     users, clients (read)
 CREATE OR REPLACE FUNCTION telesto.own_client(
-    name text  -- the client
+    caller telesto.users,  -- see sql_caller
+    name text              -- the client
 )
 RETURNS bigint
 LANGUAGE plpgsql STABLE
 AS $$
 #variable_conflict use_variable
-DECLARE
-    caller constant telesto.users := telesto.sql_caller();
 BEGIN
     IF caller.user_id IS NULL THEN
         RETURN NULL;

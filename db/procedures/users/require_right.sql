@@ -2,16 +2,14 @@
 -- Purpose:    Refuses a call of a SQL user who has not the right that it needs on a queue or topic, whether that exists or
 --             not.
 -- Errors:     TL032 PERMISSION_DENIED
--- Tables:     users, sql_users (read)
 CREATE OR REPLACE FUNCTION telesto.require_right(
-    wanted text,  -- the right: configure, put, get or admin
-    name text     -- the queue or topic
+    caller telesto.users,  -- see sql_caller
+    wanted text,           -- the right: configure, put, get or admin
+    name text              -- the queue or topic
 )
 RETURNS void
 LANGUAGE plpgsql STABLE
 AS $$
-DECLARE
-    caller constant telesto.users := telesto.sql_caller();
 BEGIN
     IF caller.user_id IS NOT NULL
        AND NOT telesto.name_matches(CASE wanted WHEN 'configure' THEN caller.configure WHEN 'put' THEN caller.put

@@ -407,3 +407,42 @@ def test_what_an_application_defines_for_its_types_runs_with_its_own_rights(
         assert application.role in row["body"]
         application.refused("SELECT * FROM telesto.users")
     application.connection.execute("DROP CAST (pg_temp.mood AS json)")
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT telesto.put('orders', 'text', sender => 'shop')",
+        "SELECT telesto.put('orders', '\\x00'::bytea, sender => 'shop')",
+        "SELECT telesto.put('orders', 5, sender => 'shop')",
+        "SELECT telesto.put_to_topic('orders', 'text', sender => 'shop')",
+        "SELECT telesto.put_message(1, 1, '\\x00')",
+        "SELECT telesto.get_queue('orders')",
+        "SELECT telesto.declare_queue('orders')",
+        "SELECT telesto.declare_client('shop')",
+        "SELECT telesto.get_queue_settings(1)",
+        "SELECT * FROM telesto.list_queues(0, 10)",
+    ],
+)
+def test_a_call_looks_its_caller_up_once(
+    calls: Calls, become: Callable[..., Application], statement: str, mapped: bool
+) -> None:
+    rights = {right: ["*"] for right in ("put", "get", "configure", "clients")}
+    application = become("shop", **rights) if mapped else become()
+    client = calls.scalar("SELECT telesto.declare_client('shop')")
+    calls.connection.execute("UPDATE telesto.clients SET user_id = (SELECT user_id FROM telesto.users)")
+    queue = calls.scalar("SELECT telesto.create_queue('orders')")
+    assert (client, queue) == (1, 1)
+    with application.connection.transaction():
+        application.connection.execute("SET SESSION AUTHORIZATION DEFAULT")
+        application.connection.execute("SET LOCAL track_functions = 'all'")
+        role = sql.Identifier(application.role)
+        application.connection.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(role))
+        application.value(statement)
+        assert (
+            application.value(
+                "SELECT sum(calls) FROM pg_stat_xact_user_functions WHERE funcname = 'sql_caller'"
+            )
+            == 1
+        )
