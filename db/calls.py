@@ -222,6 +222,18 @@ def delete_topic_numbered(
     )
 
 
+def end_lock_holders(
+    *,
+    middleware_id: int | None,
+    hold_s: float | None,
+    due_pids: Sequence[int | None] | None,
+    due_transactions: Sequence[str | None] | None,
+) -> Statement:
+    """Lists who else holds a lock that middlewares wait for, and ends the sessions that have held one for
+    too long."""
+    return _TEXTS["end_lock_holders"], middleware_id, hold_s, due_pids, due_transactions
+
+
 def fetch_batch(
     *,
     client_ids: Sequence[int | None] | None,
@@ -1039,6 +1051,7 @@ _TEXTS = {
         delete_client_numbered,
         delete_queue_numbered,
         delete_topic_numbered,
+        end_lock_holders,
         fetch_batch,
         find_users,
         get_incarnation,

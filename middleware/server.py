@@ -19,6 +19,7 @@ import psycopg
 from telesto.db.schema import SchemaError
 from telesto.middleware.cluster.audit_table import AuditTable
 from telesto.middleware.cluster.interests import Interests, WakeSweep
+from telesto.middleware.cluster.lock_holders import LockHolders
 from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.cluster.registry import Registry
 from telesto.middleware.cluster.temporary_clients import TemporaryClients
@@ -187,6 +188,8 @@ class MiddlewareServer:
         )
         registry_connection = database.make("registry", gated=False)
         self._audit_table = AuditTable(waiting_call, self.audit)
+        # Nor this, since jobs wait for the locks that are held.
+        self._lock_holders = LockHolders(waiting_call, peers, clock)
         self.registry = Registry(
             registry_connection.call,
             peers,
@@ -373,6 +376,7 @@ class MiddlewareServer:
             self._temporary_clients.work,
             self.disk.work,
             self._audit_table.work,
+            self._lock_holders.work,
             self._leaving.work,
             self._leases.work,
             self._lost_leases.work,
