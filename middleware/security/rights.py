@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -25,7 +27,16 @@ _DOING = {
     Right.GET | Right.ADMIN: "read from or administer",
     Right.SEE: "see",
 }
-
+#: The options of `telesto user allow` that give a right.
+_OPTIONS = {
+    Right.CONFIGURE: ("--configure",),
+    Right.PUT: ("--put",),
+    Right.GET: ("--get",),
+    Right.ADMIN: ("--admin",),
+    Right.GET | Right.ADMIN: ("--get", "--admin"),
+    Right.SEE: ("--get", "--put", "--configure", "--admin"),
+    Right.CLIENTS: ("--clients",),
+}
 
 #: Of requests with one need that a user's decisions tell about: the rights, and all that the field has.
 _DECIDED = {
@@ -132,7 +143,9 @@ class RightsCheck:
         needs = NEEDED[packet.METHOD_ID]
         if isinstance(needs, Scope):
             if needs is Scope.MONITOR and not user.monitor:
-                return _denied(user, "is no monitor")
+                return _denied(
+                    user, "is no monitor", f"telesto user allow {shlex.quote(user.name)} --monitor"
+                )
             return None
         for need in needs:
             for key in need.named(packet):
@@ -151,7 +164,8 @@ class RightsCheck:
             return failure_of(ErrorCode.CONSUMER_NOT_EXISTING, "the user's rights have changed; join again")
         if user.decide(queue_id, name) & Right.GET:
             return None
-        return _denied(user, f"has no right to read from queue {name!r} any more", queue_id)
+        why, allow = f"has no right to read from queue {name!r} any more", _allow(user, Right.GET, name)
+        return _denied(user, why, allow, queue_id)
 
     def _judge(
         self,
@@ -172,20 +186,23 @@ class RightsCheck:
                     return None
                 return failure_of(ErrorCode.QUEUE_NOT_EXISTING, no_queue(key), key)
             if not granted & need.rights:
-                return _denied(user, f"has no right to {_DOING[wanted]} queue {name!r}", key)
+                why = f"has no right to {_DOING[wanted]} queue {name!r}"
+                return _denied(user, why, _allow(user, wanted, name), key)
         elif need.what is What.CLIENT:
             if not user.may_be_client(key, temporary=bool(packet.temporary)):
-                return _denied(user, f"may have no client named {key!r}")
+                return _denied(user, f"may have no client named {key!r}", _allow(user, Right.CLIENTS, key))
         elif need.what is What.SUBSCRIPTION:
             if packet.topic:
                 return None
             topics = [subscribed[key]] if key in subscribed else [] if key else subscribed.values()
             for topic in topics:
                 if not self._granted(user, topic) & need.rights:
-                    return _denied(user, f"has no right to read from topic {topic!r}")
+                    allow = _allow(user, Right.GET, topic)
+                    return _denied(user, f"has no right to read from topic {topic!r}", allow)
         elif key and not self._granted(user, key) & need.rights:
             noun = "topic" if need.what is What.TOPIC else "queue"
-            return _denied(user, f"has no right to {_DOING[wanted]} {noun} {key!r}")
+            why = f"has no right to {_DOING[wanted]} {noun} {key!r}"
+            return _denied(user, why, _allow(user, wanted, key))
         return None
 
     def _granted(self, user: User, name: str) -> int:
@@ -207,5 +224,14 @@ def _hide(packet: PutMessage | PutMessages, queue_id: int) -> None:
                 element.queue_id = hidden
 
 
-def _denied(user: User, why: str, related_id: int | None = None) -> Failure:
-    return failure_of(ErrorCode.PERMISSION_DENIED, f"user {user.name!r} {why}", related_id)
+def _allow(user: User, wanted: Right, name: str) -> str:
+    """Returns the command that gives the user what it wants of one name."""
+    first, *others = _OPTIONS[wanted]
+    pattern = re.sub(r"([*?\\])", r"\\\1", name)
+    command = f"telesto user allow {shlex.quote(user.name)} {first} {shlex.quote(pattern)}"
+    return f"{command} (or {', '.join(others)})" if others else command
+
+
+def _denied(user: User, why: str, allow: str, related_id: int | None = None) -> Failure:
+    details = f"user {user.name!r} {why}; to allow it: {allow}"
+    return failure_of(ErrorCode.PERMISSION_DENIED, details, related_id)

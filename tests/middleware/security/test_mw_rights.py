@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -180,6 +182,12 @@ async def test_a_packet_without_its_right_does_nothing(world: World, name: str, 
             assert code_of(answer) is ErrorCode.PERMISSION_DENIED
         else:
             assert code_of(answer) in (ErrorCode.PERMISSION_DENIED, ErrorCode.QUEUE_NOT_EXISTING)
+        if code_of(answer) is ErrorCode.PERMISSION_DENIED:
+            # It names all rights of which one is enough, in a command that gives it.
+            assert {option[2:] for option in re.findall(r"--[a-z]+", answer.details)} == set(rights)
+            assert re.search(r"to allow it: telesto user allow alice --[a-z]+ target", answer.details)
+        else:
+            assert "telesto user" not in getattr(answer, "details", "")
         if not isinstance(
             answer, PUTS
         ):  # the refusal of a queue is recorded, as that of one that is not there
@@ -242,8 +250,33 @@ async def test_a_right_that_is_taken_away_is_gone_at_the_next_call(world: World)
     await world.grant("get")
     answer = await world.alice.put(world.target_id)
     assert code_of(answer) is ErrorCode.PERMISSION_DENIED
-    assert "alice" in answer.details
-    assert "put into queue 'target'" in answer.details
+    assert answer.details == (
+        "user 'alice' has no right to put into queue 'target'; "
+        "to allow it: telesto user allow alice --put target"
+    )
+
+
+async def test_the_command_that_gives_a_right_gives_it_on_that_name_only(world: World) -> None:
+    for name in ("target*?", "target \\ '$(x)"):
+        queue_id = await world.root.create_queue(name)
+        await world.grant("get")
+        answer = await world.alice.put(queue_id)
+        words = shlex.split(answer.details.partition("to allow it: ")[2])
+        assert words[:5] == ["telesto", "user", "allow", "alice", "--put"]
+        await world.grant(put=[words[5]])
+        assert code_of(await world.alice.put(queue_id)) is None
+        assert code_of(await world.alice.put(world.target_id)) is ErrorCode.QUEUE_NOT_EXISTING
+
+
+async def test_who_may_have_no_such_client_and_who_is_no_monitor_is_told_the_command(
+    world: World, connect: Connect
+) -> None:
+    await world.grant("get", clients=["shop"])
+    answer = await world.alice.ask(packets.ListMiddlewares(0, 10))
+    assert answer.details.endswith("to allow it: telesto user allow alice --monitor")
+    another = await logged_in(world.server, connect, "alice")
+    answer = await another.ask(packets.RegisterClient("boss", FULL, TOKEN))
+    assert answer.details.endswith("to allow it: telesto user allow alice --clients boss")
 
 
 async def test_a_queue_that_is_seen_without_the_right_refuses_the_whole_put(world: World) -> None:
