@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from telesto.cli.admin.db import DataDirectory
 from telesto.cli.common.durations import duration_option
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory, Json
 from telesto.cli.terminal import output
 
 Since = Annotated[float, duration_option("--since", help="Only what was done within this time.")]

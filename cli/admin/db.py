@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory, Json, Yes
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from telesto.db.install.roles import RolesReport
     from telesto.db.schema import SchemaStatus
-
-DataDirectory = Annotated[
-    Path,
-    typer.Option(
-        "--data-dir", metavar="DIRECTORY", help="Without a URL: the data directory of an embedded PostgreSQL."
-    ),
-]
-
-ServedDirectory = Annotated[
-    Path,
-    typer.Option(
-        "--data-dir",
-        envvar="TELESTO_DATA_DIR",
-        metavar="DIRECTORY",
-        help="The data directory that telesto serve was given.",
-    ),
-]
 
 Moved = Annotated[
     bool, typer.Option("--moved", help="The data is complete and has only moved, as by pg_upgrade.")
@@ -165,7 +147,7 @@ def restored(
         output.print_line(f"the database's identity is {renewal.incarnation} now; it was {renewal.before}")
 
 
-def url(data_dir: ServedDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False) -> None:
+def url(data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY, as_json: Json = False) -> None:
     """Print the URL of the embedded PostgreSQL while it runs, with its password: psql "$(telesto db url)"."""
     from telesto.cli.terminal.failures import CommandError
     from telesto.db.embedded.server import running_url

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telesto.cli.admin.db import DataDirectory
 from telesto.cli.admin.user_quota import map_role, quota, unmap_role
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json, Yes
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory, Json, Yes
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
@@ -25,11 +24,13 @@ if TYPE_CHECKING:
 
 
 def _names(incomplete: str) -> list[str]:
-    """Names of users that begin so, of TELESTO_DATABASE_URL or the service of the usual data directory."""
+    """Names of users that begin so, in the database that the environment names, or the usual one."""
     try:
         from telesto.db.embedded.server import running_url
 
-        url = os.environ.get("TELESTO_DATABASE_URL") or running_url(DEFAULT_DATA_DIRECTORY)
+        url = os.environ.get("TELESTO_DATABASE_URL") or running_url(
+            Path(os.environ.get("TELESTO_DATA_DIR") or DEFAULT_DATA_DIRECTORY)
+        )
         if url is None:
             return []
         import psycopg

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from telesto.cli.admin.db import DataDirectory
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, Json
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory, Json
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error

@@ -15,7 +15,7 @@ import typer
 
 from telesto.cli.common import variables
 from telesto.cli.common.conversion import skip_needless_conversions
-from telesto.cli.common.options import STATE_DIR_VARIABLE
+from telesto.cli.common.options import STATE_DIR_VARIABLE, note_state_dir
 from telesto.cli.common.patience import with_patience
 from telesto.cli.terminal import exit_codes, output
 from telesto.cli.terminal.exit_codes import ExitCode
@@ -127,11 +127,12 @@ def _root(
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
     ] = False,
-    state_dir: Annotated[
+    _state_dir: Annotated[
         str | None,
         typer.Option(
             "--state-dir",
             envvar=STATE_DIR_VARIABLE,
+            callback=note_state_dir,
             metavar="DIR",
             help="The directory for the states of named clients (--client). Default: "
             "~/.local/state/telesto/states.",
@@ -141,8 +142,6 @@ def _root(
     """Handle the options before the command."""
     if context.invoked_subcommand != "serve":  # which tells it in its log
         variables.print_unknown()
-    if state_dir is not None:
-        os.environ[STATE_DIR_VARIABLE] = state_dir
 
 
 def _discard_output() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from telesto.cli.common.connection_notices import watched
-from telesto.cli.common.options import STATE_DIR_VARIABLE
+from telesto.cli.common.options import STATE_DIR_GIVEN, STATE_DIR_VARIABLE
 from telesto.cli.common.patience import patient
 from telesto.cli.common.service_errors import describe
 from telesto.cli.terminal import output
@@ -45,7 +45,8 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
     service = parse_url(url)
     if name is not None:
         check_name("name", name)
-    directory = Path(service.state_dir) if service.state_dir else state_directory(service, name)
+    own = service.state_dir if not STATE_DIR_GIVEN else None
+    directory = Path(own) if own else state_directory(service, name)
     with (
         TelestoClient(url, state_dir=directory, options=patient(options), name=name) as client,
         watched(url, lambda: client.connected),

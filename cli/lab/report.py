@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telesto.cli.common.durations import duration_option
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
@@ -30,12 +30,6 @@ class NewTimeline(StrEnum):
     CONTINUE = "continue"
 
 
-DataDirectory = Annotated[
-    Path,
-    typer.Option(
-        "--data-dir", metavar="DIRECTORY", help="Without a URL: the data directory of an embedded PostgreSQL."
-    ),
-]
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIRECTORY", help="The directory of the report; new or empty.")
 ]

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from telesto.cli.common import variables
-from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl
+from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DatabaseUrl, DataDirectory, is_explicit
+from telesto.cli.terminal.failures import usage_error
 
 Host = Annotated[str | None, typer.Option("--host", help="The address to listen on. Default: 127.0.0.1.")]
 Port = Annotated[
@@ -49,15 +50,6 @@ Insecure = Annotated[
         "users.",
     ),
 ]
-DataDirectory = Annotated[
-    Path,
-    typer.Option(
-        "--data-dir",
-        envvar="TELESTO_DATA_DIR",
-        metavar="DIRECTORY",
-        help="Without a database URL: the directory in which an embedded PostgreSQL keeps its data.",
-    ),
-]
 Processes = Annotated[
     int | None,
     typer.Option("--processes", min=1, max=256, help="How many processes share the port. Default: 1."),
@@ -81,6 +73,7 @@ StartJson = Annotated[
 
 
 def serve(
+    context: typer.Context,
     host: Host = None,
     port: Port = None,
     admin_port: AdminPort = None,
@@ -104,7 +97,7 @@ def serve(
     A setting comes from these options, else from its TELESTO_* variable, else from the file.
     TELESTO_LOG_LEVEL=warning makes the log shorter.
     """
-    from telesto.cli.serve.settings import load_settings, print_settings
+    from telesto.cli.serve.settings import has_database, load_settings, print_settings
 
     settings = load_settings(
         config,
@@ -118,6 +111,8 @@ def serve(
         database_url=database_url,
         processes=processes,
     )
+    if has_database(settings) and is_explicit(context, "data_dir"):
+        raise usage_error(f"--data-dir names a database, and so does the database_url in {str(config)!r}")
     if show_config:
         variables.print_unknown()
         print_settings(settings)

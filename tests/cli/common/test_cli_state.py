@@ -213,3 +213,13 @@ def test_every_name_has_a_place_of_its_own(
     assert place != state_directory(service, name + "n")
     assert place != state_directory(parse_url("telesto://one:1"), name)
     assert json.dumps(str(place)).isascii()
+
+
+def test_an_explicit_state_dir_wins_over_that_of_a_url(
+    telesto: CommandLine, queue: str, tmp_path: Path
+) -> None:
+    """Which may be that of TELESTO_URL."""
+    telesto.environment["TELESTO_URL"] = f"{telesto.url}/?state_dir={tmp_path / 'url'}"
+    telesto.output("--state-dir", str(tmp_path / "option"), "put", queue, "x", "--client", "explicit")
+    assert (tmp_path / "option").is_dir()
+    assert not (tmp_path / "url").exists()
