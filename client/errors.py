@@ -6,7 +6,14 @@ import errno
 import socket
 from typing import Any
 
-from telesto.protocol.errors import ErrorClass, FatalError, InDoubtError, RetryableError, TelestoError
+from telesto.protocol.errors import (
+    AuthenticationFailedError,
+    ErrorClass,
+    FatalError,
+    InDoubtError,
+    RetryableError,
+    TelestoError,
+)
 
 
 class AddressError(TelestoError, ValueError):
@@ -99,6 +106,18 @@ class NotTelestoError(ProtocolViolationError):
 
 class TlsError(NotConnectedError):
     """No trusted TLS connection can be made. The details say why. Nothing was sent."""
+
+
+class TlsFileError(TlsError):
+    """A file that the URL names for TLS (tls_ca, tls_certificate, tls_key) cannot be used."""
+
+
+class CredentialsError(AuthenticationFailedError):
+    """What the client is to log in by cannot be used, such as a file that is empty. Nothing was sent."""
+
+
+class LoginsPausedError(NotConnectedError):
+    """Too many logins have failed: the service hears no more of them for ``retry_after`` seconds."""
 
 
 def connection_failure(

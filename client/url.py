@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from telesto.client import arguments
-from telesto.client.errors import AddressError
-from telesto.protocol.errors import AuthenticationFailedError, InvalidParameterError
+from telesto.client.errors import AddressError, CredentialsError
+from telesto.protocol.errors import InvalidParameterError
 from telesto.protocol.packets import DEFAULT_PORT, ClientMode
 
 ENVIRONMENT_VARIABLE = "TELESTO_URL"
@@ -48,7 +48,7 @@ _ENCODE = (
 #: What is read to log in, in the order in which it is told.
 LOGIN_VARIABLES = ("TELESTO_USER", "TELESTO_PASSWORD", "TELESTO_PASSWORD_FILE", "TELESTO_TOKEN_FILE")
 #: More than a password or a token has.
-_SECRET_BYTES_MAX = 65_536
+SECRET_BYTES_MAX = 65_536
 _TLS_PARAMETERS = ("tls_ca", "tls_certificate", "tls_key", "tls_verify")
 
 
@@ -88,12 +88,14 @@ class Credentials:
         password: the password; None without one, or when it is in a file.
         password_file: the file that holds it, and may end in a line end.
         token_file: the file that holds a token.
+        source: where the password or the token comes from, for people; empty without one.
     """
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     password_file: str | None = None
     token_file: str | None = None
+    source: str = field(default="", compare=False)
 
     @property
     def has_password(self) -> bool:
@@ -108,14 +110,14 @@ class Credentials:
         return "a password" if self.has_password else "a token" if self.token_file is not None else ""
 
     def read_password(self) -> str:
-        """Returns the password. Raises AuthenticationFailedError for a file that cannot be read."""
+        """Returns the password. Raises CredentialsError for a file that cannot be used."""
         if self.password is not None:
             return self.password
         assert self.password_file is not None
         return _read_secret(self.password_file)
 
     def read_token(self) -> str:
-        """Returns the token. Raises AuthenticationFailedError for a file that cannot be read."""
+        """Returns the token. Raises CredentialsError for a file that cannot be used."""
         assert self.token_file is not None
         return _read_secret(self.token_file).strip()
 
@@ -123,12 +125,30 @@ class Credentials:
 def _read_secret(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            content = file.read(_SECRET_BYTES_MAX)
-        return content.decode().removesuffix("\n").removesuffix("\r")
+            content = file.read(SECRET_BYTES_MAX + 1)
     except OSError as error:
-        raise AuthenticationFailedError(f"cannot read {path} to log in: {error.strerror}") from None
+        raise CredentialsError(f"cannot read {path} to log in: {error.strerror}") from None
+    return secret_of(content, path)
+
+
+def secret_of(content: bytes, shown: str) -> str:
+    """Returns the password or token that a file holds, which may end in a line end.
+
+    Raises CredentialsError, which names the file as ``shown`` and tells nothing of its content.
+    """
+    if len(content) > SECRET_BYTES_MAX:
+        raise CredentialsError(
+            f"{shown} has more than {SECRET_BYTES_MAX} bytes; it must hold one secret only"
+        )
+    try:
+        secret = content.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise AuthenticationFailedError(f"{path} is not text in UTF-8") from None
+        raise CredentialsError(f"{shown} is not text in UTF-8") from None
+    if not secret:
+        raise CredentialsError(f"{shown} is empty; it must hold the password or token, in one line")
+    if "\n" in secret or "\r" in secret:
+        raise CredentialsError(f"{shown} has several lines; it must hold the password or token, in one line")
+    return secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,16 +306,23 @@ def _with_parameters(
 
 def _credentials(user: str | None, password: str | None, token_file: str | None) -> Credentials:
     """Takes what the URL does not have from the environment."""
-    if token_file is not None and (not token_file or "\0" in token_file):
-        raise AddressError("the URL's token_file must name a file")
+    if token_file is not None:
+        if not token_file or "\0" in token_file:
+            raise AddressError("the URL's token_file must name a file")
+        if password is not None:
+            raise AddressError("the URL has a password and a token_file; give one of them to log in by")
+        # The token says whose it is: the user of the environment may be another one.
+        return Credentials(user, token_file=token_file, source=f"token_file={token_file} in the URL")
     user = user or os.environ.get(LOGIN_VARIABLES[0]) or None
-    if password is None and token_file is None:
-        given = {name: value for name in LOGIN_VARIABLES[1:] if (value := os.environ.get(name))}
-        if len(given) > 1:
-            raise AddressError(f"{' and '.join(given)} are set; only one of them can be used to log in")
-        secrets = (given.get(name) for name in LOGIN_VARIABLES[1:])
-        return Credentials(user, *secrets)
-    return Credentials(user, password, token_file=token_file)
+    if password is not None:
+        return Credentials(user, password, source="the URL")
+    given = {name: value for name in LOGIN_VARIABLES[1:] if (value := os.environ.get(name))}
+    if len(given) > 1:
+        raise AddressError(f"{' and '.join(given)} are set; only one of them can be used to log in")
+    secret = LOGIN_VARIABLES[1]  # it is the password itself, and the others name files
+    source = "".join(name if name == secret else f"{name}={value}" for name, value in given.items())
+    password, password_file, token_file = (given.get(name) for name in LOGIN_VARIABLES[1:])
+    return Credentials(user, password, password_file, token_file, source)
 
 
 def _client_id(text: str | None) -> int | None:

@@ -22,7 +22,7 @@ def ping(
     from telesto.client.url import without_password
 
     answered, shown = False, without_password(url)
-    with TelestoClient(url, options=patient()) as client, watched(url, lambda: answered):
+    with TelestoClient(url, options=patient()) as client, watched(client, url, lambda: answered):
         for _ in range(count):
             seconds = client.ping()
             answered = True

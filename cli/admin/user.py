@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,9 +82,12 @@ Last = Annotated[
 ]
 
 _RIGHTS = ("configure", "put", "get", "admin", "clients")
+_TAGS = ("administrator", "monitor")
 _COLUMNS = (
     "name, verifier IS NOT NULL AS password, enabled, administrator, monitor, "
-    "configure, put, get, admin, clients, created_at"
+    "configure, put, get, admin, clients, "
+    "ARRAY(SELECT role_name::text FROM telesto.sql_users AS mapped WHERE mapped.user_id = users.user_id "
+    "ORDER BY role_name) AS sql_roles, created_at"
 )
 _PATTERN_MAX = 255
 
@@ -110,15 +114,20 @@ def add(
     """
     _check_name(name)
     rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
-    password = _password(name, password_file, no_password=no_password, generate=generate)
-    values = {
-        "name": name,
-        "verifier": _verifier(password),
-        "administrator": administrator,
-        "monitor": monitor,
-        **rights,
-    }
+    _check_sources(password_file, no_password=no_password, generate=generate)
+    there_is = f"there is a user {name!r} already"
     with _users(database_url, data_dir) as connection:
+        if connection.execute("SELECT name FROM telesto.users WHERE name = %s", (name,)).fetchone():
+            raise CommandError(there_is, ExitCode.REFUSED)
+        connection.commit()  # a person may take long to answer
+        password = _password(name, password_file, no_password=no_password, generate=generate)
+        values = {
+            "name": name,
+            "verifier": _verifier(password),
+            "administrator": administrator,
+            "monitor": monitor,
+            **rights,
+        }
         others = _count(connection)
         _one(
             connection,
@@ -126,7 +135,7 @@ def add(
             f"VALUES ({', '.join(f'%({column})s' for column in values)}) "
             "ON CONFLICT (name) DO NOTHING RETURNING name",
             values,
-            f"there is a user {name!r} already",
+            there_is,
         )
     _tell(name, "added", password if generate else None, as_json=as_json)
     if not others:
@@ -148,8 +157,14 @@ def passwd(
 
     Connections that have logged in stay; disable and enable the user to end them.
     """
-    password = _password(name, password_file, no_password=no_password, generate=generate)
-    _change(database_url, data_dir, name, "verifier = %(verifier)s", {"verifier": _verifier(password)})
+    _check_sources(password_file, no_password=no_password, generate=generate)
+    with _users(database_url, data_dir) as connection:
+        _locked(connection, name)
+        connection.commit()  # a person may take long to answer
+        password = _password(name, password_file, no_password=no_password, generate=generate)
+        verifier = _verifier(password)
+        _locked(connection, name)
+        _update(connection, name, {"verifier": verifier})
     _tell(name, "password changed", password if generate else None, as_json=as_json)
 
 
@@ -163,10 +178,9 @@ def list_users(
         found,
         (
             output.Column("name", lambda user: user["name"], cut=True),
-            output.Column("enabled", lambda user: _yes(user["enabled"])),
-            output.Column("password", lambda user: _yes(user["password"])),
-            output.Column("tags", lambda user: _tags(user)),
-            *(output.Column(right, _patterns_of(right), cut=True) for right in _RIGHTS),
+            output.Column("login", _login),
+            output.Column("may", _may, cut=True),
+            output.Column("SQL roles", lambda user: _shown(user["sql_roles"]), cut=True),
         ),
         as_json=as_json,
         as_dict=_as_dict,
@@ -196,8 +210,9 @@ def show(
             "name": user["name"],
             "enabled": _yes(user["enabled"]),
             "password": _yes(user["password"]),
-            "tags": _tags(user),
+            "tags": " ".join(tag for tag in _TAGS if user[tag]),
             **{right: _shown(user[right]) for right in _RIGHTS},
+            "SQL roles": _shown(user["sql_roles"]),
             "created (UTC)": str(_as_dict(user)["created_at"])[:19],
         }
     )
@@ -210,8 +225,7 @@ def disable(
     as_json: Json = False,
 ) -> None:
     """Let a user log in no more, and end its connections within a second."""
-    _change(database_url, data_dir, name, "enabled = false", {})
-    _tell(name, "disabled", as_json=as_json)
+    _switch(database_url, data_dir, name, "disabled", enabled=False, as_json=as_json)
 
 
 def enable(
@@ -221,8 +235,7 @@ def enable(
     as_json: Json = False,
 ) -> None:
     """Let a user log in again."""
-    _change(database_url, data_dir, name, "enabled = true", {})
-    _tell(name, "enabled", as_json=as_json)
+    _switch(database_url, data_dir, name, "enabled", enabled=True, as_json=as_json)
 
 
 def delete(
@@ -270,13 +283,18 @@ def allow(
 ) -> None:
     """Allow a user more. It holds within a second, also for open connections."""
     rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
-    changes = [
-        f"{right} = {right} || ARRAY("
-        f"SELECT new FROM unnest(%({right})s::text[]) AS new WHERE new <> ALL ({right}))"
-        for right in rights
-    ]
-    tags = {"administrator": administrator, "monitor": monitor}
-    _change_rights(database_url, data_dir, name, changes, rights, tags, "allowed", as_json=as_json)
+    tags = _tags_given(administrator, monitor, rights)
+    with _users(database_url, data_dir) as connection:
+        user = _locked(connection, name)
+        more = {
+            right: [pattern for pattern in patterns if pattern not in user[right]]
+            for right, patterns in rights.items()
+        }
+        changes: dict[str, Any] = {right: user[right] + new for right, new in more.items() if new}
+        changes |= {tag: True for tag in tags if not user[tag]}
+        _update(connection, name, changes)
+    nothing = f"nothing to do: user {name} may do that already"
+    _tell(name, "allowed", as_json=as_json, unless=None if changes else nothing)
 
 
 def revoke(
@@ -292,15 +310,31 @@ def revoke(
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     as_json: Json = False,
 ) -> None:
-    """Take from a user what it was allowed: the same tags and patterns. It holds within a second."""
+    """Take from a user what it was allowed: the same tags and patterns. It holds within a second.
+
+    What the user was not allowed is told, and the exit code is 1 if that is all.
+    """
     rights = _checked({"configure": configure, "put": put, "get": get, "admin": admin, "clients": clients})
-    changes = [
-        f"{right} = ARRAY(SELECT old FROM unnest({right}) WITH ORDINALITY AS had (old, place)"
-        f" WHERE old <> ALL (%({right})s::text[]) ORDER BY place)"
-        for right in rights
-    ]
-    tags = {"administrator": administrator, "monitor": monitor}
-    _change_rights(database_url, data_dir, name, changes, rights, tags, "revoked", as_json=as_json)
+    tags = _tags_given(administrator, monitor, rights)
+    with _users(database_url, data_dir) as connection:
+        user = _locked(connection, name)
+        changes: dict[str, Any] = {tag: False for tag in tags if user[tag]}
+        missing = [f"user {name} has no --{tag}" for tag in tags if not user[tag]]
+        for right, patterns in rights.items():
+            left = [pattern for pattern in user[right] if pattern not in patterns]
+            if left != user[right]:
+                changes[right] = left
+            missing += [
+                f"user {name} has no --{right} {shlex.quote(pattern)}; {_has(user, right)}"
+                for pattern in patterns
+                if pattern not in user[right]
+            ]
+        _update(connection, name, changes)
+    if not changes:
+        raise CommandError(f"there is nothing to revoke: {'; '.join(missing)}", ExitCode.REFUSED)
+    for line in missing:
+        output.print_error(line)
+    _tell(name, "revoked", as_json=as_json)
 
 
 # ------------------------------------------------------------------------------------- the database
@@ -331,32 +365,42 @@ def _count(connection: Connection[DictRow]) -> int:
     return int(row["users"])
 
 
-def _change(
-    database_url: str | None, data_dir: Path, name: str, change: str, values: Mapping[str, Any]
+def _switch(
+    database_url: str | None, data_dir: Path, name: str, done: str, *, enabled: bool, as_json: bool
 ) -> None:
     with _users(database_url, data_dir) as connection:
-        statement = f"UPDATE telesto.users SET {change} WHERE name = %(name)s RETURNING name"
-        _one(connection, statement, {"name": name, **values}, _unknown(name))
+        already = _locked(connection, name)["enabled"] is enabled
+        if not already:
+            _update(connection, name, {"enabled": enabled})
+    nothing = f"nothing to do: user {name} is {done} already"
+    _tell(name, done, as_json=as_json, unless=nothing if already else None)
 
 
-def _change_rights(
-    database_url: str | None,
-    data_dir: Path,
-    name: str,
-    changes: list[str],
-    rights: Mapping[str, list[str]],
-    tags: Mapping[str, bool],
-    done: str,
-    *,
-    as_json: bool,
-) -> None:
-    all_changes = changes + [f"{tag} = {done == 'allowed'}" for tag, given in tags.items() if given]
-    if not all_changes:
+def _locked(connection: Connection[DictRow], name: str) -> DictRow:
+    """The user, which nobody changes until the transaction ends."""
+    statement = f"SELECT {_COLUMNS} FROM telesto.users WHERE name = %(name)s FOR UPDATE"
+    return _one(connection, statement, {"name": name}, _unknown(name))
+
+
+def _update(connection: Connection[DictRow], name: str, changes: Mapping[str, Any]) -> None:
+    if changes:
+        assignments = ", ".join(f"{column} = %({column})s" for column in changes)
+        statement = f"UPDATE telesto.users SET {assignments} WHERE name = %(name)s"
+        connection.execute(statement.encode(), {"name": name, **changes})
+
+
+def _tags_given(administrator: bool, monitor: bool, rights: Mapping[str, list[str]]) -> list[str]:
+    tags = [tag for tag, given in zip(_TAGS, (administrator, monitor), strict=True) if given]
+    if not tags and not rights:
         raise usage_error(
             "name a right: --put, --get, --configure, --admin, --clients, --monitor, --administrator"
         )
-    _change(database_url, data_dir, name, ", ".join(all_changes), rights)
-    _tell(name, done, as_json=as_json)
+    return tags
+
+
+def _has(user: Mapping[str, Any], right: str) -> str:
+    patterns = " ".join(map(shlex.quote, user[right]))
+    return f"it has --{right} {patterns}" if patterns else f"it has no --{right} at all"
 
 
 # ------------------------------------------------------------------------------ what is read and said
@@ -388,24 +432,35 @@ def _checked(given: Mapping[str, list[str] | None]) -> dict[str, list[str]]:
     return rights
 
 
-def _password(name: str, file: str | None, *, no_password: bool, generate: bool) -> str | None:
+def _check_sources(file: str | None, *, no_password: bool, generate: bool) -> None:
     if sum((file is not None, no_password, generate)) > 1:
         raise usage_error("--password-file, --no-password and --generate exclude each other")
+    if file is None and not no_password and not generate and not sys.stdin.isatty():
+        raise usage_error("there is no terminal to ask for the password; use --password-file FILE, or -")
+
+
+def _password(name: str, file: str | None, *, no_password: bool, generate: bool) -> str | None:
+    from telesto.client.errors import CredentialsError
+    from telesto.client.url import SECRET_BYTES_MAX, secret_of
+
     if no_password:
         return None
     if generate:
         return secrets.token_urlsafe(24)
-    if file is not None:
-        try:
-            content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-            return content.decode().removesuffix("\n").removesuffix("\r")
-        except OSError as error:
-            raise usage_error(f"cannot read {file!r}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise usage_error("the password is not text in UTF-8") from None
-    if not sys.stdin.isatty():
-        raise usage_error("there is no terminal to ask for the password; use --password-file FILE, or -")
-    return str(typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
+    if file is None:
+        return str(typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
+    shown = "standard input" if file == "-" else f"the file {file!r}"
+    try:
+        if file == "-":
+            content = sys.stdin.buffer.read(SECRET_BYTES_MAX + 1)
+        else:
+            with open(file, "rb") as opened:
+                content = opened.read(SECRET_BYTES_MAX + 1)
+        return secret_of(content, shown)
+    except OSError as error:
+        raise usage_error(f"cannot read {file!r}: {error.strerror}") from None
+    except CredentialsError as error:
+        raise usage_error(error.details) from None
 
 
 def _verifier(password: str | None) -> str | None:
@@ -417,13 +472,17 @@ def _verifier(password: str | None) -> str | None:
         raise usage_error(str(error)) from None
 
 
-def _tell(name: str, done: str, password: str | None = None, *, as_json: bool) -> None:
+def _tell(
+    name: str, done: str, password: str | None = None, *, as_json: bool, unless: str | None = None
+) -> None:
+    """Tell what was done; `unless` says why there was nothing to do."""
     if as_json:
-        output.print_json({"name": name, "done": done, **({"password": password} if password else {})})
+        made_up = {"password": password} if password else {}
+        output.print_json({"name": name, "done": done, "changed": unless is None, **made_up})
     elif password is not None:
         output.print_line(password)
     else:
-        output.print_line(f"user {name}: {done}")
+        output.print_line(unless or f"user {name}: {done}")
 
 
 def _unknown(name: str) -> str:
@@ -434,12 +493,16 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _tags(user: Mapping[str, Any]) -> str:
-    return " ".join(tag for tag in ("administrator", "monitor") if user[tag])
+def _login(user: Mapping[str, Any]) -> str:
+    if not user["enabled"]:
+        return "disabled"
+    return "password" if user["password"] else "no password"
 
 
-def _patterns_of(right: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda user: _shown(user[right])
+def _may(user: Mapping[str, Any]) -> str:
+    """What a user may do, in a line."""
+    rights = [f"{right} {_shown(user[right])}" for right in _RIGHTS if user[right]]
+    return "; ".join([*(tag for tag in _TAGS if user[tag]), *rights])
 
 
 def _shown(patterns: list[str]) -> str:

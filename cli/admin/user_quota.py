@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +39,12 @@ INSERT INTO telesto.sql_users (role_name, user_id)
 SELECT %(role)s, user_id FROM telesto.users WHERE name = %(name)s
 ON CONFLICT (role_name) DO UPDATE SET user_id = EXCLUDED.user_id RETURNING role_name
 """
+_MAPPED = """
+SELECT u.name FROM telesto.sql_users AS s JOIN telesto.users AS u ON u.user_id = s.user_id
+WHERE s.role_name = %s FOR UPDATE OF s
+"""
+#: How many near names of roles are told.
+_NEAR = 3
 
 
 def _limit(option: str, what: str) -> Any:
@@ -112,12 +120,26 @@ def map_role(
     from telesto.cli.admin.database import transaction
 
     with transaction(database_url, data_dir) as connection:
+        roles = {
+            str(row["rolname"]): bool(row["rolcanlogin"])
+            for row in connection.execute("SELECT rolname, rolcanlogin FROM pg_roles ORDER BY rolname")
+        }
+        if role not in roles:
+            raise CommandError(_no_role(role, roles), ExitCode.REFUSED)
+        mapped = connection.execute(_MAPPED, (role,)).fetchone()
+        before = None if mapped is None else str(mapped["name"])
         if connection.execute(_MAP.encode(), {"role": role, "name": name}).fetchone() is None:
             raise CommandError(f"there is no user {name!r}", ExitCode.REFUSED)
-        known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
-    if known is None:
-        output.print_error(f"the database has no role {role!r} yet")
-    _tell({"role": role, "user": name}, f"role {role} is user {name} now", as_json=as_json)
+    if not roles[role]:
+        output.print_error(
+            f"the role {role!r} cannot log in, so nobody calls as it: map roles that log in, not their group"
+        )
+    done: dict[str, object] = {"role": role, "user": name, "before": before}
+    if before == name:
+        text = f"nothing to do: role {role} is user {name} already"
+    else:
+        text = f"role {role} is user {name} now" + (f"; it was user {before}" if before else "")
+    _tell(done, text, as_json=as_json)
 
 
 def unmap_role(
@@ -132,8 +154,22 @@ def unmap_role(
     with transaction(database_url, data_dir) as connection:
         statement = "DELETE FROM telesto.sql_users WHERE role_name = %s RETURNING role_name"
         if connection.execute(statement, (role,)).fetchone() is None:
-            raise CommandError(f"the role {role!r} is no user", ExitCode.REFUSED)
+            mapped = connection.execute("SELECT role_name::text FROM telesto.sql_users ORDER BY role_name")
+            roles = [str(row["role_name"]) for row in mapped]
+            near = get_close_matches(role, roles, _NEAR)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise CommandError(f"nothing to unmap: the role {role!r} is no user{hint}", ExitCode.REFUSED)
     _tell({"role": role, "user": None}, f"role {role} is no user any more", as_json=as_json)
+
+
+def _no_role(role: str, roles: Iterable[str]) -> str:
+    near = get_close_matches(role, [name for name in roles if not name.startswith("pg_")], _NEAR)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"make it first: {_create_role(role)}"
+    return f"the database has no role {role!r}; {hint}"
+
+
+def _create_role(role: str) -> str:
+    return 'CREATE ROLE "' + role.replace('"', '""') + '" LOGIN'
 
 
 def _number(option: str, value: str) -> int | None:
@@ -144,7 +180,7 @@ def _number(option: str, value: str) -> int | None:
     return int(value)
 
 
-def _tell(done: dict[str, str | None], text: str, *, as_json: bool) -> None:
+def _tell(done: Mapping[str, object], text: str, *, as_json: bool) -> None:
     if as_json:
         output.print_json(done)
     else:

@@ -33,7 +33,7 @@ def connected(url: str, name: str | None, options: ClientOptions | None = None) 
         return
     with (
         TelestoClient(url, options=patient(options)) as client,
-        watched(url, lambda: client.connected),
+        watched(client, url, lambda: client.connected),
     ):
         client.connect()
         yield client

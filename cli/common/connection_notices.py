@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from telesto.cli.terminal import output
+from telesto.client import LoginsPausedError, TelestoClient, TelestoError
 from telesto.client.url import without_password
 
 NOTICE_AFTER_S = 3.0
@@ -24,8 +25,8 @@ class ConnectionNotices:
         self._away_since: float | None = None
         self._told = False
 
-    def look(self, connected: bool, now: float) -> None:
-        """Check whether there is a connection at `now`, in seconds of a monotonic clock."""
+    def look(self, connected: bool, now: float, hindrance: TelestoError | None = None) -> None:
+        """Check whether there is a connection at `now`, in seconds of a monotonic clock, and why not."""
         if connected:
             if self._told:
                 self._say(f"connected to {self._url}")
@@ -33,7 +34,12 @@ class ConnectionNotices:
             return
         if self._away_since is None:
             self._away_since = now
-        if not self._told and now - self._away_since >= NOTICE_AFTER_S:
+        if self._told:
+            return
+        if isinstance(hindrance, LoginsPausedError):
+            self._say(f"{hindrance.details}. This command tries again after that")
+            self._told = True
+        elif now - self._away_since >= NOTICE_AFTER_S:
             self._say(
                 f"there is no connection to {self._url}; is `telesto serve` running there? "
                 "This command keeps trying"
@@ -42,14 +48,14 @@ class ConnectionNotices:
 
 
 @contextmanager
-def watched(url: str, connected: Callable[[], bool]) -> Iterator[None]:
-    """Report on standard error if there is no connection to the service at `url` inside the block."""
+def watched(client: TelestoClient, url: str, connected: Callable[[], bool]) -> Iterator[None]:
+    """Report on standard error if `client` has no connection to the service at `url` inside the block."""
     over = threading.Event()
     notices = ConnectionNotices(url, output.print_error)
 
     def watch() -> None:
         while not over.is_set():
-            notices.look(connected(), time.monotonic())
+            notices.look(connected(), time.monotonic(), client.hindrance)
             over.wait(POLL_S)
 
     watcher = threading.Thread(target=watch, name="notices", daemon=True)

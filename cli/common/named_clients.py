@@ -49,7 +49,7 @@ def connected_as(url: str, name: str | None, options: ClientOptions | None) -> I
     directory = Path(own) if own else state_directory(service, name)
     with (
         TelestoClient(url, state_dir=directory, options=patient(options), name=name) as client,
-        watched(url, lambda: client.connected),
+        watched(client, url, lambda: client.connected),
     ):
         try:
             client.connect()

@@ -6,21 +6,36 @@ from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError
 from telesto.client import (
     AddressError,
+    AuthenticationFailedError,
     ConnectionLostError,
+    CredentialsError,
     DeadlineExceededError,
     ErrorClass,
     FatalError,
     InDoubtError,
     InvalidParameterError,
+    LoginsPausedError,
     NameInUseError,
+    NotAuthenticatedError,
     NotConnectedError,
     NotTelestoError,
+    PermissionDeniedError,
     RejectedError,
     RetryableError,
     StateError,
     TelestoError,
+    TlsFileError,
 )
 
+_CAUSES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
+    (TlsFileError, ExitCode.USAGE),
+    (CredentialsError, ExitCode.USAGE),
+    (AuthenticationFailedError, ExitCode.NOT_ALLOWED),
+    (NotAuthenticatedError, ExitCode.NOT_ALLOWED),
+    (PermissionDeniedError, ExitCode.NOT_ALLOWED),
+    (LoginsPausedError, ExitCode.NOT_ALLOWED),
+)
+"""What decides also as the cause of an error, unless the request may have been done."""
 _CODES: tuple[tuple[type[TelestoError], ExitCode], ...] = (
     (AddressError, ExitCode.USAGE),
     (InvalidParameterError, ExitCode.USAGE),
@@ -39,9 +54,24 @@ ADDRESS_ADVICE = " (the address is set by --url or TELESTO_URL)"
 
 def explain(error: TelestoError) -> CommandError:
     """The line and the exit code for an error of the service or the library."""
-    code = next((code for branch, code in _CODES if isinstance(error, branch)), None)
     message = describe(error) + _advice(error)
-    return CommandError(message, code if code is not None else _code_of_class(error))
+    return CommandError(message, _code_of(error))
+
+
+def is_login_or_right(error: TelestoError) -> bool:
+    """Whether the login failed, or a right is missing: both may be mended while a program waits."""
+    return _code_of(error) is ExitCode.NOT_ALLOWED
+
+
+def _code_of(error: TelestoError) -> ExitCode:
+    cause: BaseException | None = error
+    while cause is not None and error.error_class is not ErrorClass.IN_DOUBT:
+        for branch, code in _CAUSES:
+            if isinstance(cause, branch):
+                return code
+        cause = cause.__cause__
+    known = next((code for branch, code in _CODES if isinstance(error, branch)), None)
+    return known if known is not None else _code_of_class(error)
 
 
 def describe(error: TelestoError) -> str:
@@ -56,6 +86,7 @@ def _advice(error: TelestoError) -> str:
         unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
     else:
         unreachable = isinstance(error, NotConnectedError | NotTelestoError) and error.address is not None
+    unreachable = unreachable and _code_of(error) is ExitCode.UNREACHABLE
     return ADDRESS_ADVICE if unreachable or isinstance(error, AddressError) else ""
 
 

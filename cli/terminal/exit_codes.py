@@ -1,7 +1,7 @@
 """The exit status of the `telesto` command.
 
-0 to 9 are Telesto's own. 70 is the code of `sysexits.h` for a failure inside a program. Those above 128
-follow the shells' convention: 128 plus the number of the signal.
+0 to 9 are Telesto's own. 70 and 77 are those of `sysexits.h` for a failure inside a program and for what is
+not permitted. Those above 128 follow the shells' convention: 128 plus the number of the signal.
 """
 
 from enum import IntEnum
@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     COMMAND_FAILED = 8
     COMMAND_NOT_RUN = 9
     INTERNAL = 70
+    NOT_ALLOWED = 77
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
     TERMINATED = 143
@@ -38,6 +39,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.COMMAND_FAILED: "a command of `telesto consume --exec` failed",
     ExitCode.COMMAND_NOT_RUN: "the command of `telesto consume --exec` cannot be run",
     ExitCode.INTERNAL: "an unexpected failure",
+    ExitCode.NOT_ALLOWED: "the login failed, or the user has no right to do this",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     ExitCode.OUTPUT_CLOSED: "the reader of the output went away (such as `| head -1`)",
     ExitCode.TERMINATED: "ended by SIGTERM",

@@ -46,7 +46,7 @@ from telesto.client.queue_settings import (
     given_settings,
 )
 from telesto.client.session.session import Session
-from telesto.protocol.errors import QueueNameNotUniqueError, QueueNotExistingError
+from telesto.protocol.errors import QueueNameNotUniqueError, QueueNotExistingError, TelestoError
 from telesto.protocol.packets import ClientMode, ReadMode
 
 
@@ -88,6 +88,11 @@ class Requests:
     def connected(self) -> bool:
         """Whether there is a connection; a lost one is replaced without the caller's doing."""
         return self._session.connected
+
+    @property
+    def hindrance(self) -> TelestoError | None:
+        """Why there is no connection, once an attempt has failed or one was lost; None while there is one."""
+        return self._session.hindrance
 
     def ping(self) -> float:
         """Asks the middleware for a sign of life; returns the seconds that it took. Registers no client."""

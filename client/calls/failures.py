@@ -20,6 +20,7 @@ from telesto.client.errors import (
 from telesto.client.options import ClientOptions
 from telesto.protocol import packets
 from telesto.protocol.errors import (
+    AuthenticationFailedError,
     ConnectionLostError,
     ErrorClass,
     ErrorCode,
@@ -111,7 +112,7 @@ def closed_error(call: Call[Any] | None = None) -> TelestoError:
 
 def again(error: TelestoError) -> TelestoError:
     """Makes an error like this one; raising the same one again and again would pile up tracebacks."""
-    other = type(error)(error.details, address=error.address)
+    other = type(error)(error.details, address=error.address, retry_after=error.retry_after)
     other.__cause__ = error.__cause__
     return other
 
@@ -168,7 +169,7 @@ def ended_error(call: Call[Any], reason: TelestoError, *, first: bool = False) -
 
     ``first`` tells that it has not accepted it yet, so that the reason is the answer to this call.
     """
-    if in_doubt(call):
+    if in_doubt(call) and not call.taking:
         error: TelestoError = ConnectionLostError(
             f"the connection was lost for good ({reason.details}); the request may have been done",
             method=call.method,
@@ -231,6 +232,10 @@ def not_connected(ended: TelestoError | None) -> TelestoError:
         return NotConnectedError("not connected; connect() connects")
     if isinstance(ended, SessionFencedError):
         return again(ended)
+    if isinstance(ended, AuthenticationFailedError):
+        error: TelestoError = again(ended)
+        error.details += "; connect() tries again"
+        return error
     error = NotConnectedError(f"not connected: {ended.details}; connect() tries again")
     error.__cause__ = ended
     return error

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from telesto.client.errors import CredentialsError
 from telesto.client.url import Address, Credentials
 from telesto.protocol.errors import AuthenticationFailedError
 
@@ -151,10 +152,31 @@ def begin(
     if _EXTERNAL in mechanisms:
         return _Certificate(credentials.user)
     if credentials.user is not None:
-        raise AuthenticationFailedError(
-            f"the client has the user {credentials.user!r}, but no password; {_HOW}"
-        )
+        raise CredentialsError(f"the client has the user {credentials.user!r}, but no password; {_HOW}")
     raise AuthenticationFailedError(f"{address} asks for a login; {_HOW}")
+
+
+def refusal(exchange: Exchange | None, credentials: Credentials, said: str) -> str:
+    """Returns the details of a login that the service has refused, with what to check.
+
+    Args:
+        exchange: the login; None when it had not begun.
+        credentials: what the client has.
+        said: what the service says, which is the same whatever is wrong.
+    """
+    user = None if exchange is None else exchange.user
+    whose = "" if user is None else f" of {user!r}"
+    if isinstance(exchange, _Token):
+        check = f"the token (from {credentials.source}): its user, its times, its audience and its issuer"
+    elif isinstance(exchange, _Certificate):
+        check = "the name in the client's certificate (tls_certificate)"
+    else:
+        check = f"the user's name and the password (from {credentials.source})"
+    return (
+        f"the service refuses the login{whose}: {said}. It says the same whatever is wrong: check {check}, "
+        "and that there is such a user and it is enabled (telesto user list). The log of the middleware says "
+        "why (login_failed)"
+    )
 
 
 def _by_password(
@@ -163,7 +185,7 @@ def _by_password(
     from scramp import ScramClient, ScramException
 
     if credentials.user is None:
-        raise AuthenticationFailedError(f"the client has a password, but no user; {_HOW}")
+        raise CredentialsError(f"the client has a password, but no user; {_HOW}")
     offered = [mechanism for mechanism in mechanisms if mechanism in (_SCRAM, _SCRAM_PLUS)]
     if _SCRAM not in offered:
         raise AuthenticationFailedError(_only(mechanisms, "a password is proved by SCRAM-SHA-256 only"))
@@ -178,7 +200,7 @@ def _by_password(
             # The certificate's signature has no hash to bind by (RFC 5929), such as one of Ed25519.
             scram = ScramClient(offered, credentials.user, password)
     except ScramException:
-        raise AuthenticationFailedError(
+        raise CredentialsError(
             "the user or the password has characters that they cannot have (RFC 4013)"
         ) from None
     return _Password(scram, credentials.user)
@@ -199,7 +221,7 @@ def _by_token(
         raise AuthenticationFailedError(_only(mechanisms, "it takes no tokens (jwt_key_file)"))
     token = credentials.read_token()
     if not token.isascii() or not token.isprintable() or " " in token or len(token) > _TOKEN_BYTES_MAX:
-        raise AuthenticationFailedError(
+        raise CredentialsError(
             f"{credentials.token_file} holds no token, or one of more than {_TOKEN_BYTES_MAX} bytes"
         )
     return _Token(token, credentials.user)

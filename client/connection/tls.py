@@ -7,7 +7,7 @@ import socket
 import ssl
 from contextlib import suppress
 
-from telesto.client.errors import TlsError
+from telesto.client.errors import TlsFileError
 from telesto.client.url import TlsParameters
 
 #: More than a chain of certificates and a key have.
@@ -23,7 +23,7 @@ class ClientTls:
         self._read: list[tuple[int, int]] = []
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context for a connection. Raises TlsError for files that cannot be used."""
+        """Returns the context for a connection. Raises TlsFileError for files that cannot be used."""
         state = self._state_of_files()
         if self._context is None or state != self._read:
             self._context, self._read = self._make(), state
@@ -42,7 +42,7 @@ class ClientTls:
         try:
             context = ssl.create_default_context(cafile=parameters.ca)
         except OSError as error:  # SSLError is a kind of it
-            raise TlsError(f"tls_ca {parameters.ca} cannot be used: {_reason(error)}") from error
+            raise TlsFileError(f"tls_ca {parameters.ca} cannot be used: {_reason(error)}") from error
         context.sslsocket_class = TlsSocket
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if not parameters.verify:
@@ -53,12 +53,12 @@ class ClientTls:
                 context.load_cert_chain(parameters.certificate, parameters.key, password=_no_password)
             except (OSError, ValueError) as error:
                 if parameters.key is None and _holds_no_key(parameters.certificate):
-                    raise TlsError(
+                    raise TlsFileError(
                         f"tls_certificate {parameters.certificate} holds no private key in PEM form; "
                         "name the file of its key as tls_key"
                     ) from error
                 files = parameters.certificate + (f" with {parameters.key}" if parameters.key else "")
-                raise TlsError(f"tls_certificate {files} cannot be used: {_reason(error)}") from error
+                raise TlsFileError(f"tls_certificate {files} cannot be used: {_reason(error)}") from error
         return context
 
     def _state_of_files(self) -> list[tuple[int, int]]:

@@ -24,7 +24,7 @@ from telesto.client.connection.liveness import LivenessCheck
 from telesto.client.connection.login import Exchange
 from telesto.client.connection.name_lock import NameLock
 from telesto.client.connection.reconnect import ReconnectPolicy
-from telesto.client.errors import ForkedError, NameInUseError
+from telesto.client.errors import ForkedError, LoginsPausedError, NameInUseError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address, Credentials
 from telesto.protocol import packets
@@ -34,6 +34,7 @@ from telesto.protocol.errors import (
     ClientNotExistingError,
     ConnectionLostError,
     ErrorClass,
+    OverloadedError,
     SessionFencedError,
     TakeoverBusyError,
     TelestoError,
@@ -189,6 +190,11 @@ class BaseSession(ABC):
     def connected(self) -> bool:
         """Tells whether requests can be sent at present."""
         return self.phase is Phase.READY
+
+    @property
+    def hindrance(self) -> TelestoError | None:
+        """Why there is no connection, once an attempt has failed or one was lost; None while there is one."""
+        return self._reconnect.failure
 
     @property
     def address(self) -> str | None:
@@ -553,6 +559,9 @@ class BaseSession(ABC):
         by_name = identity is not None and identity.client_id is None and identity.existing != "error"
         if isinstance(error, AuthenticationFailedError):
             self._login_failed(error)
+        elif self.phase is Phase.LOGGING_IN and isinstance(error, OverloadedError) and error.retry_after:
+            details = f"logins are paused for {math.ceil(error.retry_after)} s: {error.details}"
+            self.drop_link(LoginsPausedError(details, retry_after=error.retry_after, address=error.address))
         elif isinstance(error, TakeoverBusyError):
             self._takeovers_busy += 1
             self._identify_at = self._reconnect.retry_time(self._takeovers_busy)
@@ -576,10 +585,7 @@ class BaseSession(ABC):
             self.drop_link(error)
 
     def _login_failed(self, error: AuthenticationFailedError) -> None:
-        user = None if self._login is None else self._login.user
-        error.details = (
-            f"the service refuses the login{'' if user is None else f' of {user!r}'}: {error.details}"
-        )
+        error.details = login.refusal(self._login, self._credentials, error.details)
         self.handshake_refused(error)
 
     def _retry_identify(self, now: float) -> None:

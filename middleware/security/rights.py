@@ -180,7 +180,7 @@ class RightsCheck:
         if need.what is What.QUEUE:
             name = names.get(key)
             granted = 0 if name is None else user.decide(key, name)
-            if not granted & Right.SEE:
+            if name is None or not granted & Right.SEE:
                 if isinstance(packet, (PutMessage, PutMessages)):
                     _hide(packet, key)
                     return None

@@ -51,6 +51,7 @@ def test_the_life_of_a_user(users: CommandLine, database: psycopg.Connection) ->
         "get": ["orders-*"],
         "admin": [],
         "clients": ["shop-*"],
+        "sql_roles": [],
     }
     row = database.execute("SELECT verifier FROM telesto.users").fetchone()
     assert row is not None
@@ -68,8 +69,8 @@ def test_the_life_of_a_user(users: CommandLine, database: psycopg.Connection) ->
     users.output("user", "enable", "shop")
     assert users.objects("user", "show", "shop")[0]["enabled"] is True
     header, line = users.output("user", "list").decode().splitlines()
-    assert header.split("\t")[:4] == ["name", "enabled", "password", "tags"]
-    assert line.split("\t")[:4] == ["shop", "yes", "yes", "monitor"]
+    assert header.split("\t") == ["name", "login", "may", "SQL roles"]
+    assert line.split("\t") == ["shop", "password", "monitor; put x? y; clients shop-*", ""]
 
     said = users.error(1, "user", "delete", "shop", "--yes")
     assert "last user" in said
@@ -147,7 +148,9 @@ def test_a_password_is_asked_for_on_a_terminal(users: CommandLine) -> None:
         (("add", "\u2168", "--no-password"), 2, "'IX'"),
         (("add", "a", "--no-password", "--generate"), 2, "exclude"),
         (("add", "a", "--password-file", "nowhere"), 2, "cannot read"),
-        (("add", "a", "--password-file", "/dev/null"), 2, "empty"),
+        (("add", "a", "--password-file", "/dev/null"), 2, "the file '/dev/null' is empty"),
+        (("add", "a", "--password-file", "/dev/zero"), 2, "more than 65536 bytes"),
+        (("add", "a", "--password-file", "-"), 2, "standard input is empty"),
         (("add", "a", "--no-password", "--put", ""), 2, "1 to 255 characters"),
         (("add", "a", "--no-password", "--put", "a\nb"), 2, "1 to 255 characters"),
         (("add", "a", "--no-password", *[f"--put=x{number}" for number in range(65)]), 2, "64 patterns"),
@@ -161,6 +164,68 @@ def test_a_password_is_asked_for_on_a_terminal(users: CommandLine) -> None:
 )
 def test_what_is_refused(users: CommandLine, arguments: tuple[str, ...], code: int, words: str) -> None:
     assert words in users.error(code, "user", *arguments)
+
+
+def test_a_password_of_two_lines_is_refused_and_not_shown(users: CommandLine) -> None:
+    for content in (b"hunter2\nhorse\n", b"hunter2\n\n", b"\n", b"\r\n"):
+        said = users.error(2, "user", "add", "shop", "--password-file", "-", stdin=content)
+        assert "standard input has several lines" in said or "standard input is empty" in said
+        assert "hunter2" not in said
+    add(users, "shop")  # with a line end
+    (users.home / "password-file").write_bytes(b"hunter2\r\n")
+    users.output("user", "passwd", "shop", "--password-file", "password-file")
+
+
+def test_nothing_to_do_is_told(users: CommandLine) -> None:
+    add(users, "shop", "--put", "orders-*", "--monitor")
+    for command, words in (
+        (("allow", "shop", "--put", "orders-*", "--monitor"), "user shop may do that already"),
+        (("enable", "shop"), "user shop is enabled already"),
+    ):
+        assert users.output("user", *command).decode() == f"nothing to do: {words}\n"
+        assert users.objects("user", *command)[0]["changed"] is False
+    users.output("user", "disable", "shop")
+    assert users.output("user", "disable", "shop") == b"nothing to do: user shop is disabled already\n"
+    assert users.objects("user", "allow", "shop", "--put", "orders-*", "--put", "more") == [
+        {"name": "shop", "done": "allowed", "changed": True}
+    ]
+    assert users.objects("user", "show", "shop")[0]["put"] == ["orders-*", "more"]
+
+
+def test_what_was_never_allowed_cannot_be_revoked(users: CommandLine) -> None:
+    add(users, "shop", "--put", "orders-*", "--put", "it's")
+    said = users.error(1, "user", "revoke", "shop", "--put", "orders-1", "--get", "x", "--administrator")
+    assert said == (
+        "telesto: there is nothing to revoke: user shop has no --administrator; "
+        "user shop has no --put orders-1; it has --put 'orders-*' 'it'\"'\"'s'; "
+        "user shop has no --get x; it has no --get at all\n"
+    )
+    told = users.run("user", "revoke", "shop", "--put", "orders-1", "--put", "orders-*")
+    assert (told.returncode, told.stdout) == (0, b"user shop: revoked\n")
+    assert b"user shop has no --put orders-1" in told.stderr
+    assert users.objects("user", "show", "shop")[0]["put"] == ["it's"]
+
+
+def test_a_user_that_is_there_is_told_before_the_password_is_asked_for(users: CommandLine) -> None:
+    add(users, "shop")
+    for arguments, words in (
+        (("add", "shop"), "there is a user 'shop' already"),
+        (("passwd", "nobody"), "there is no user 'nobody'"),
+    ):
+        terminal, its_end = pty.openpty()
+        result = subprocess.run(
+            [*COMMAND, "user", *arguments],
+            stdin=its_end,
+            capture_output=True,
+            env=users.environment,
+            cwd=users.home,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        os.close(its_end)
+        os.close(terminal)
+        assert result.returncode == 1
+        assert words in result.stderr.decode()
 
 
 def test_a_name_is_one_users(users: CommandLine) -> None:
@@ -177,7 +242,7 @@ def test_commands_log_in_and_the_door_closes(users: CommandLine, database_url: s
         users.environment["TELESTO_URL"] = url
         users.output("ping")
         add(users, "ops", "--administrator")
-        said = users.error(1, "ping")
+        said = users.error(77, "ping")
         assert "telesto://USER:PASSWORD@host" in said
         queue = f"queue-{uuid.uuid4().hex[:8]}"
         users.environment["TELESTO_USER"] = "ops"
@@ -186,7 +251,7 @@ def test_commands_log_in_and_the_door_closes(users: CommandLine, database_url: s
         users.output("queue", "create", queue)
         users.environment["TELESTO_PASSWORD"] = "hunter2 wrong"
         for command in (("ping",), ("queue", "list"), ("put", queue, "x")):
-            said = users.error(1, *command)
+            said = users.error(77, *command)
             assert "refuses the login of 'ops'" in said
             assert "hunter2" not in said
         del users.environment["TELESTO_USER"], users.environment["TELESTO_PASSWORD"]

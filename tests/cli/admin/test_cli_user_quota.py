@@ -1,5 +1,8 @@
 """`telesto user quota|map|unmap`: what is set is in the database, shown with what is used."""
 
+import uuid
+from collections.abc import Iterator
+
 import psycopg
 import pytest
 
@@ -56,17 +59,54 @@ def test_what_is_no_quota_is_refused(user: CommandLine, value: str) -> None:
 
 
 def test_a_user_that_there_is_not_is_told(user: CommandLine) -> None:
-    for command in (("quota", "nobody"), ("quota", "nobody", "--queues", "1"), ("map", "role", "nobody")):
+    for command in (("quota", "nobody"), ("quota", "nobody", "--queues", "1")):
         assert "there is no user 'nobody'" in user.error(1, "user", *command)
     assert "the role 'role' is no user" in user.error(1, "user", "unmap", "role")
 
 
-def test_a_role_is_mapped_to_a_user_and_back(user: CommandLine, database_url: str) -> None:
-    mapped = "SELECT s.role_name, u.name FROM telesto.sql_users s JOIN telesto.users u USING (user_id)"
-    for name in ("other", "shop"):
-        assert user.objects("user", "map", "pg_monitor", name) == [{"role": "pg_monitor", "user": name}]
-        with psycopg.connect(database_url) as connection:
-            assert connection.execute(mapped).fetchall() == [("pg_monitor", name)]
-    assert user.objects("user", "unmap", "pg_monitor") == [{"role": "pg_monitor", "user": None}]
-    with psycopg.connect(database_url) as connection:
-        assert connection.execute(mapped).fetchall() == []
+@pytest.fixture
+def roles(database_url: str) -> Iterator[list[str]]:
+    """Two roles that log in and one that does not, which all databases of the server have."""
+    stem = f"shop_{uuid.uuid4().hex[:8]}"
+    names = [f"{stem}_app", f"{stem}_report", f"{stem}_group"]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for name in names:
+            login = "NOLOGIN" if name.endswith("group") else "LOGIN"
+            connection.execute(f"CREATE ROLE {name} {login}".encode())
+        yield names
+        for name in names:
+            connection.execute(f"DROP ROLE {name}".encode())
+
+
+def test_a_role_is_mapped_to_a_user_and_back(user: CommandLine, roles: list[str]) -> None:
+    app, report, _ = roles
+    assert user.objects("user", "map", app, "other") == [{"role": app, "user": "other", "before": None}]
+    assert user.objects("user", "map", app, "shop") == [{"role": app, "user": "shop", "before": "other"}]
+    assert user.output("user", "map", app, "shop").decode() == (
+        f"nothing to do: role {app} is user shop already\n"
+    )
+    user.output("user", "map", report, "shop")
+    shown = {str(row["name"]): row["sql_roles"] for row in user.objects("user", "list")}
+    assert shown == {"other": [], "shop": [app, report]}
+    assert user.objects("user", "show", "shop")[0]["sql_roles"] == [app, report]
+    assert f"SQL roles\t{app} {report}" in user.output("user", "show", "shop").decode()
+    assert (
+        user.output("user", "map", app, "other").decode()
+        == f"role {app} is user other now; it was user shop\n"
+    )
+    assert user.objects("user", "unmap", app) == [{"role": app, "user": None}]
+    assert f"did you mean {report}?" in user.error(1, "user", "unmap", f"{report}s")
+
+
+def test_a_mistyped_role_is_told_with_near_ones(user: CommandLine, roles: list[str]) -> None:
+    app, _, group = roles
+    said = user.error(1, "user", "map", app.replace("_app", "_ap"), "shop")
+    assert "has no role" in said
+    assert app in said.partition("did you mean")[2]
+    said = user.error(1, "user", "map", 'quite"different', "shop")
+    assert """has no role 'quite"different'; make it first: CREATE ROLE "quite""different" LOGIN""" in said
+    assert user.objects("user", "show", "shop")[0]["sql_roles"] == []
+    told = user.run("user", "map", group, "shop")
+    assert told.returncode == 0
+    assert b"cannot log in" in told.stderr
+    assert "there is no user 'nobody'" in user.error(1, "user", "map", app, "nobody")

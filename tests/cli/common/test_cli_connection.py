@@ -14,6 +14,7 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.connection_notices import NOTICE_AFTER_S, ConnectionNotices
+from telesto.client import LoginsPausedError
 
 URL = "telesto://127.0.0.1:7001"
 
@@ -45,6 +46,16 @@ def test_each_absence_is_told_once_and_its_end_too() -> None:
     notices.look(False, 30.0)
     notices.look(False, 30.0 + NOTICE_AFTER_S)
     assert len(said) == 3
+
+
+def test_paused_logins_are_told_at_once_and_not_as_a_service_that_is_away() -> None:
+    said: list[str] = []
+    notices = ConnectionNotices(URL, said.append)
+    for second in range(10):
+        notices.look(False, float(second), LoginsPausedError("logins are paused for 12 s: why"))
+    assert said == [
+        "logins are paused for 12 s: why. This command tries again after that",
+    ]
 
 
 def test_short_absences_are_not_told() -> None:

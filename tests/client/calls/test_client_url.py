@@ -3,12 +3,13 @@
 import random
 import re
 import traceback
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 from telesto.client.connection.addresses import AddressList, backoff
-from telesto.client.errors import AddressError
+from telesto.client.errors import AddressError, CredentialsError
 from telesto.client.options import ClientOptions
 from telesto.client.url import Address, Credentials, ServiceUrl, TlsParameters, parse_address, parse_url
 from telesto.protocol.errors import InvalidParameterError
@@ -132,12 +133,46 @@ def test_the_environment_says_what_the_url_does_not(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TELESTO_PASSWORD", "hunter2")
     assert parse_url("telesto://a").credentials == Credentials("alice", "hunter2")
     assert parse_url("telesto://bob:other@a").credentials == Credentials("bob", "other")
-    assert parse_url("telesto://a?token_file=t").credentials == Credentials("alice", token_file="t")
+    # Whose a token is, the token says: not the user that the environment has for a password.
+    assert parse_url("telesto://a?token_file=t").credentials == Credentials(token_file="t")
     monkeypatch.setenv("TELESTO_TOKEN_FILE", "t")
     with pytest.raises(AddressError, match="TELESTO_PASSWORD and TELESTO_TOKEN_FILE are set"):
         parse_url("telesto://a")
     monkeypatch.delenv("TELESTO_PASSWORD")
     assert parse_url("telesto://a").credentials == Credentials("alice", token_file="t")
+
+
+def test_a_password_and_a_token_exclude_each_other() -> None:
+    with pytest.raises(AddressError, match="a password and a token_file") as raised:
+        parse_url("telesto://alice:hunter2@a?token_file=t")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\n", "is empty"),
+        (b"one\ntwo\n", "several lines"),
+        (b"one\rtwo", "several lines"),
+        (b"one\n\n", "several lines"),
+        (b"\xff", "UTF-8"),
+        (b"x" * 70_000, "more than 65536 bytes"),
+    ],
+)
+def test_a_file_that_holds_no_password_is_told(tmp_path: Path, content: bytes, words: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    for credentials, read in (
+        (Credentials("alice", password_file=str(file)), Credentials.read_password),
+        (Credentials(token_file=str(file)), Credentials.read_token),
+    ):
+        with pytest.raises(CredentialsError, match=words) as raised:
+            read(credentials)
+        assert "one" not in raised.value.details.replace("in one line", "").replace("one secret", "")
+    for content in (b"hunter2", b"hunter2\n", b"hunter2\r\n"):
+        file.write_bytes(content)
+        assert Credentials("alice", password_file=str(file)).read_password() == "hunter2"
 
 
 def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:

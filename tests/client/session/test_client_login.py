@@ -1,15 +1,24 @@
 """The session core logs in: at first, again after a lost connection, and what it does when it may not."""
 
+from pathlib import Path
+
 import pytest
 
 from fake_service import FakeService, Fault
 from harness import Clock, Wire
 from memory_state import MemoryState
-from telesto.client.calls.queue_calls import DONE, PutCall
-from telesto.client.errors import NotConnectedError
-from telesto.client.url import Credentials
+from telesto.client.calls.queue_calls import DONE, PutCall, ReadCall
+from telesto.client.errors import LoginsPausedError, NotConnectedError
+from telesto.client.url import Credentials, parse_url
 from telesto.protocol import packets
-from telesto.protocol.errors import AuthenticationFailedError, ErrorClass, ErrorCode, TelestoError
+from telesto.protocol.errors import (
+    AuthenticationFailedError,
+    ConnectionLostError,
+    ErrorClass,
+    ErrorCode,
+    TelestoError,
+)
+from telesto.protocol.packets import ReadMode
 
 PASSWORD = "hunter2 horse, battery"
 ALICE = Credentials("alice", PASSWORD)
@@ -111,8 +120,9 @@ def test_a_client_that_was_connected_ends_when_it_may_not_log_in_again(
     service.passwords = {"alice": "another"}
     wire.cut()
     wire.settle()
-    with pytest.raises(NotConnectedError, match="refuses the login of 'alice'"):
-        wire.run(PutCall(queue_id, b"x", 5, None, None))
+    for _ in range(2):
+        with pytest.raises(AuthenticationFailedError, match=r"login of 'alice'.*connect\(\) tries"):
+            wire.run(PutCall(queue_id, b"x", 5, None, None))
     service.passwords = {"alice": PASSWORD}
     wire.connect(existing="use")
     wire.run(PutCall(queue_id, b"x", 5, None, None))
@@ -130,6 +140,65 @@ def test_a_service_that_hears_nobody_for_a_while_is_asked_again_after_that(
     assert steps(service).count("Hello") == 1
     wire.advance(1.0)
     wire.finish(call)
+
+
+def test_a_read_under_way_tells_that_its_user_may_not_log_in_again(
+    clock: Clock, service: FakeService
+) -> None:
+    """And a put that may have been done is in doubt."""
+    wire = wire_of(clock, service)
+    wire.connect()
+    queue_id = service.add_queue("queue")
+    reading = wire.start(ReadCall(queue_id, None, ReadMode.PRIORITY, None, 1))
+    wire.settle()
+    putting = wire.start(PutCall(queue_id, b"x", 5, None, None))
+    wire.reach_service()
+    service.passwords = {"alice": "another"}
+    wire.cut()
+    wire.settle()
+    with pytest.raises(AuthenticationFailedError, match="refuses the login"):
+        wire.finish(reading)
+    with pytest.raises(ConnectionLostError, match="may have been done") as raised:
+        wire.finish(putting)
+    assert isinstance(raised.value.__cause__, AuthenticationFailedError)
+
+
+def test_a_refused_login_says_what_to_check_and_where_the_secret_came_from(
+    clock: Clock, service: FakeService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    for variable, value, source in (
+        ("TELESTO_PASSWORD", "hunter2", "(from TELESTO_PASSWORD)"),
+        ("TELESTO_PASSWORD_FILE", str(tmp_path / "password"), f"TELESTO_PASSWORD_FILE={tmp_path}/password"),
+        (None, None, "(from the URL)"),
+    ):
+        with monkeypatch.context() as environment:
+            if variable and value:
+                environment.setenv(variable, value)
+            url = "telesto://alice@a" if variable else "telesto://alice:hunter2@a"
+            credentials = parse_url(url).credentials
+        with pytest.raises(AuthenticationFailedError) as raised:
+            wire_of(clock, service, credentials).connect()
+        for words in ("'alice'", source, "whatever is wrong", "log of the middleware", "login_failed"):
+            assert words in raised.value.details
+        assert "hunter2" not in raised.value.details
+
+
+def test_paused_logins_are_told_with_the_reason_and_the_time(clock: Clock, service: FakeService) -> None:
+    wire = wire_of(clock, service)
+    service.faults = [
+        Fault(packets.Authenticate, ErrorCode.OVERLOADED, ErrorClass.RETRYABLE, retry_after_ms=20_001)
+        for _ in range(2)
+    ]
+    call = wire.session.connect(wire.identity("alice"))
+    wire.settle()
+    hindrance = wire.session.hindrance
+    assert isinstance(hindrance, LoginsPausedError)
+    assert hindrance.details.startswith("logins are paused for 21 s: ")
+    wire.advance(30.5)
+    with pytest.raises(NotConnectedError, match="not connected within 30 s: logins are paused") as raised:
+        wire.finish(call)
+    assert isinstance(raised.value.__cause__, LoginsPausedError)
 
 
 def test_a_client_with_a_user_refuses_a_service_without_a_login(clock: Clock, service: FakeService) -> None:
