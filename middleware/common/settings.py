@@ -156,7 +156,12 @@ class ServerSettings(BaseSettings):
     disk_retry_ms: int = Field(1_000, ge=1, description="The pause that DISK_FULL suggests.")
 
     # --- connections ---------------------------------------------------------------------------
-    max_connections: int = Field(10_000, ge=1, description="How many clients may be connected at a time.")
+    max_connections: int = Field(
+        10_000,
+        ge=1,
+        description="How many clients may be connected at a time; one more ends one that has not said who it "
+        "is.",
+    )
     backlog: int = Field(
         1_024, ge=1, description="Connections that the kernel holds until they are accepted."
     )

@@ -31,6 +31,8 @@ _FRAME_RATE_BYTES = 64 << 10
 #: How much is given to TLS at a time. It passes all that it is given on to its TCP transport, whose buffer
 #: counts nowhere, until that one takes no more.
 _TLS_PIECE_BYTES = 64 << 10
+#: So long a connection keeps its place against others of its address, to say whose it is, in seconds.
+_JUST_COME_S = 1.0
 #: How long a client may take to leave after its token has expired.
 _EXPIRED_S = 5.0
 #: How much is handled at once in one turn of the event loop: of all connections, and of one connection.
@@ -52,6 +54,7 @@ class Connection(asyncio.Protocol):
         frame_since: when the incomplete frame began, by the loop's clock in seconds; None without one.
         unsent: bytes of answers that the peer has not read, as counted in the budget.
         unsent_since: when the peer began to leave answers unread.
+        made_at: when it was made, by the loop's clock in seconds.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Connection(asyncio.Protocol):
         self.unsent_since = 0.0
         self._out: list[bytes] = []
         self._deaf = False
-        self._made_at = self._pipeline.heard_at = services.loop.time()
+        self.made_at = self._pipeline.heard_at = services.loop.time()
         self._watch_entry = 0
         self._login_ends = 0
         self._linger: asyncio.TimerHandle | None = None
@@ -305,6 +308,7 @@ class Connection(asyncio.Protocol):
     def _on_identity(self, client: Client | None) -> None:
         self._conversation.identified(client)
         if client is not None:
+            self._connections.known(self)
             self._decoder.max_frame = self._pipeline.frame_bytes
 
     def _channel(self) -> Channel:
@@ -338,6 +342,8 @@ class Connection(asyncio.Protocol):
             )
             return
         self._conversation.logged_in(outcome)
+        if outcome is not None:
+            self._connections.known(self)
         if outcome is not None and login.expires_at is not None:
             left_s = max(0.0, login.expires_at - time())
             self._login_ends = deadlines.add(deadlines.now + left_s, self._token_expired)
@@ -412,7 +418,7 @@ class Connection(asyncio.Protocol):
         settings, now = self._services.settings, self._services.loop.time()
         limits = []
         if self._pipeline.client is UNIDENTIFIED and not self._conversation.identifying:
-            limits.append((self._made_at + settings.identify_limit_s, "not_identified"))
+            limits.append((self.made_at + settings.identify_limit_s, "not_identified"))
         if settings.idle_limit_s:
             limits.append((self._pipeline.heard_at + settings.idle_limit_s, "idle"))
         if self.frame_since is not None and not self._flow.rests:
@@ -431,6 +437,11 @@ class Connection(asyncio.Protocol):
 class Connections:
     """All connections of a middleware.
 
+    When they are too many, one more ends the oldest of which nobody knows whose it is: it has not logged in,
+    or not identified itself where nobody has to log in. It is one of the address that has most of these, so
+    peers that say nothing keep nobody of another address out. At the address of the new one itself those stay
+    that have only just come, and the new one is refused.
+
     Attributes:
         limit: how many may be open, beside a few that were refused and have not closed yet.
     """
@@ -440,6 +451,7 @@ class Connections:
         self._counters = counters
         self._refused: dict[Connection, None] = {}
         self._all: dict[Connection, None] = {}
+        self._unknown: dict[str, dict[Connection, None]] = {}
         self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
@@ -450,20 +462,41 @@ class Connections:
         """Adds a connection. Returns why it must be closed at once; None if it may stay."""
         full = len(self) >= self.limit
         self._all[connection] = None
+        self._unknown.setdefault(connection.pipeline.address, {})[connection] = None
         self._counters.connections_total += 1
-        if full:
-            if len(self._refused) >= REFUSED_MAX:
-                oldest = next(iter(self._refused))
-                del self._refused[oldest]
-                oldest.abort()
-            self._refused[connection] = None
-            return Failure(
-                ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"
-            )
+        if not full:
+            return None
+        unknown = max(self._unknown.values(), key=len)
+        oldest = next(iter(unknown))
+        if connection in unknown and connection.made_at - oldest.made_at < _JUST_COME_S:
+            oldest = connection
+        self.known(oldest)
+        if len(self._refused) >= REFUSED_MAX:
+            lingering = next(iter(self._refused))
+            # It counts as refused until it is gone, and what it is told is written at the end of this turn.
+            self._refused[lingering] = self._refused.pop(lingering)
+            asyncio.get_running_loop().call_soon(lingering.abort)
+        self._refused[oldest] = None
+        failure = Failure(
+            ErrorCode.TOO_MANY_CONNECTIONS, ErrorClass.FATAL, "the middleware has as many as it may"
+        )
+        if oldest is connection:
+            return failure
+        oldest.end(failure)
         return None
+
+    def known(self, connection: Connection) -> None:
+        """A connection has logged in, or identified itself: others do not take its place any more."""
+        address = connection.pipeline.address
+        unknown = self._unknown.get(address)
+        if unknown is not None:
+            unknown.pop(connection, None)
+            if not unknown:
+                del self._unknown[address]
 
     def leave(self, connection: Connection) -> None:
         """Removes a connection."""
+        self.known(connection)
         self._all.pop(connection, None)
         self._refused.pop(connection, None)
         if not self._all and self._empty is not None:

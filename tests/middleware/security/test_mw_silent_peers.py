@@ -1,0 +1,129 @@
+"""Peers that connect and do not say who they are keep nobody of another address out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import psycopg
+import pytest
+
+from conftest import Connect
+from logged_in import add_user, logged_in
+from telesto.middleware.server import MiddlewareServer
+from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
+from wire import Wire, hello, until
+
+PLACES = 30
+FLOOD = "127.0.0.2"
+#: What takes longer has waited until a silent connection was closed, which takes 30 s.
+SHORT_S = 5.0
+
+pytestmark = pytest.mark.settings(max_connections=PLACES)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
+
+
+Come = Callable[..., Awaitable[Wire]]
+
+
+@pytest.fixture
+async def come(server: MiddlewareServer) -> AsyncIterator[Come]:
+    """Gives a function that connects from an address, and says no more than it is given."""
+    wires: list[Wire] = []
+
+    async def connect_from(address: str, says: bytes = b"") -> Wire:
+        wire = Wire(*await asyncio.open_connection(*server.address, local_addr=(address, 0)))
+        wires.append(wire)
+        wire.write(says)
+        return wire
+
+    yield connect_from
+    for wire in wires:
+        await wire.close()
+
+
+@asynccontextmanager
+async def flood(come: Come, says: bytes) -> AsyncIterator[None]:
+    """Silent connections of one address, more and more of them."""
+    for _ in range(5 * PLACES):
+        await come(FLOOD, says)
+
+    async def more() -> None:
+        while True:
+            await come(FLOOD, says)
+
+    task = asyncio.create_task(more())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.parametrize(
+    "says", [b"", hello().encode(1), hello().encode(1)[:7]], ids=["nothing", "hello", "half"]
+)
+async def test_others_come_in_and_stay(
+    server: MiddlewareServer, connect: Connect, come: Come, says: bytes
+) -> None:
+    before = await (await connect(server)).register()
+    queue_id = await before.create_queue()
+    async with flood(come, says):
+        async with asyncio.timeout(SHORT_S):
+            others = [await (await connect(server)).register() for _ in range(PLACES // 2)]
+            for wire in [before, *others]:
+                await wire.put_one(queue_id)
+        assert len(server.connections) <= PLACES
+
+
+async def test_users_log_in_and_stay_before_they_have_a_client(
+    server: MiddlewareServer, connect: Connect, come: Come, database: psycopg.Connection
+) -> None:
+    add_user(database, "alice", put=["*"], clients=["*"])
+    await until(lambda: server.users.required)
+    async with flood(come, hello().encode(1)):
+        async with asyncio.timeout(SHORT_S):
+            wires = [await logged_in(server, connect, "alice") for _ in range(PLACES // 2)]
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(SHORT_S):
+            for wire in wires:
+                await wire.register()
+
+
+async def test_it_is_the_oldest_of_the_address_that_has_most(come: Come) -> None:
+    few = [await come("127.0.0.3") for _ in range(2)]
+    many = [await come(FLOOD) for _ in range(PLACES - 2)]
+    for _ in range(3):
+        refused = await come(FLOOD)
+        await refused.closed()  # the others have only just come
+        assert refused.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
+    await asyncio.sleep(1.1)
+    more = [await come(FLOOD) for _ in range(3)]
+    for wire in many[:3]:
+        await wire.closed()
+        assert wire.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
+    few.append(await come("127.0.0.3"))
+    await many[3].closed()
+    for wire in [*few, *more, *many[4:]]:
+        assert isinstance(await wire.hello(), packets.HelloResponse)
+        await wire.close()
+
+
+async def test_with_all_places_known_one_more_is_refused(
+    server: MiddlewareServer, connect: Connect, come: Come
+) -> None:
+    wires = [await (await connect(server)).register() for _ in range(PLACES)]
+    for _ in range(3):
+        refused = await come(FLOOD)
+        await refused.closed()
+        assert refused.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
+    for wire in wires:
+        assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
