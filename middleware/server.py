@@ -45,7 +45,7 @@ from telesto.middleware.consumers.leaving_consumers import LeavingConsumers
 from telesto.middleware.consumers.lost_leases import LostLeases
 from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.database.clock import DatabaseClock
-from telesto.middleware.database.connections import DatabaseConnections, shared
+from telesto.middleware.database.connections import DatabaseConnections, shared, shared_for_reading
 from telesto.middleware.database.disk import Disk
 from telesto.middleware.database.start import DatabaseStart
 from telesto.middleware.execution.batch_worker import BatchEffects
@@ -134,7 +134,7 @@ class MiddlewareServer:
             settings, on_connected=self._database_connected, on_moved=self._database_moved
         )
         self.users = UserRegistry(
-            shared(self.database.make("users"), writes=False),
+            shared_for_reading(self.database.make("users"), settings.database_silent_ms / 1000),
             always_required=listening.is_exposed(settings) and not settings.insecure,
             on_changed=self._user_changed,
             on_required=self._login_required,

@@ -101,7 +101,8 @@ class ServerSettings(BaseSettings):
     database_silent_ms: int = Field(
         5_000,
         ge=100,
-        description="A connection whose peer acknowledges nothing for this time is dead, on both sides.",
+        description="A connection whose peer acknowledges nothing for this time is dead, on both sides. So "
+        "is that by which users are read, if it does not answer.",
     )
     database_late_s: float = Field(
         1.0,

@@ -50,7 +50,8 @@ class DatabaseConnection:
 
     It serves one call at a time. A call is never cancelled and has no time limit: if it ends without an
     answer, its outcome is unknown. The kernel's timeouts end a connection whose server's machine is gone.
-    `DatabaseWatchdog` ends one whose server hangs or is no longer the primary.
+    `DatabaseWatchdog` ends one whose server hangs or is no longer the primary. Only calls that read may be
+    given up (``shared_for_reading``).
 
     Attributes:
         name: names its user.

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from telesto.middleware.common.failures import LOST
+from telesto.middleware.common.failures import LOST, LostError, UnavailableError
+from telesto.middleware.common.logs import logger
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.database.connection import DatabaseConnection, Gate
 from telesto.middleware.database.dsn import Connection, session_limits
 from telesto.middleware.database.primary import Epoch, Primary
 from telesto.middleware.scheduling.single_request import Call, Row
+
+_log = logger("database")
 
 
 class DatabaseConnections:
@@ -120,12 +123,41 @@ class DatabaseConnections:
         self._on_moved()
 
 
-def shared(connection: DatabaseConnection, *, writes: bool = True) -> Call:
-    """Lets several tasks use a connection, one call at a time. Without ``writes`` its calls only read."""
+def shared(connection: DatabaseConnection) -> Call:
+    """Lets several tasks use a connection, one call at a time."""
     lock = asyncio.Lock()
 
     async def call(sql: str, *arguments: Any) -> list[Row]:
         async with lock:
-            return await (connection.call if writes else connection.read)(sql, *arguments)
+            return await connection.call(sql, *arguments)
 
     return call
+
+
+def shared_for_reading(connection: DatabaseConnection, limit_s: float) -> Call:
+    """The same for calls that only read, which are given up after a time, in seconds.
+
+    They raise UnavailableError then, as they do when the connection is lost. The next call makes a new one.
+    """
+    lock = asyncio.Lock()
+
+    async def in_turn(sql: str, *arguments: Any) -> list[Row]:
+        async with lock:
+            try:
+                return await connection.read(sql, *arguments)
+            except asyncio.CancelledError:
+                # A late answer would be taken for that of the next query.
+                connection.drop()
+                raise
+
+    async def read(sql: str, *arguments: Any) -> list[Row]:
+        try:
+            async with asyncio.timeout(limit_s):
+                return await in_turn(sql, *arguments)
+        except TimeoutError as error:
+            _log.warning("read_given_up", connection=connection.name, after_s=limit_s)
+            raise UnavailableError("the database does not answer in time") from error
+        except LostError as error:
+            raise UnavailableError(str(error)) from error
+
+    return read

@@ -2,16 +2,20 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
 from conftest import Connect, StartMiddleware
 from logged_in import SOON_S, add_user, logged_in
+from logins import ScramLogin
 from telesto.middleware.security.users import Right, User
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
+from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import Wire, until
 
 
@@ -129,6 +133,59 @@ async def test_changes_are_read_again_after_notifications_were_lost(
         " AND datname = current_database()"
     )
     await until(lambda: alice.rights_on("b") & Right.PUT, SOON_S)
+
+
+@pytest.fixture
+def frozen() -> Iterator[Callable[[psycopg.Connection], None]]:
+    """Gives a function that stops the backend by which users are read, so that it answers nothing."""
+    pids: list[int] = []
+
+    def freeze(database: psycopg.Connection) -> None:
+        rows = database.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'telesto users' "
+            "AND datname = current_database()"
+        ).fetchall()
+        (pid,) = (pid for (pid,) in rows if pid not in pids)
+        pids.append(pid)
+        os.kill(pid, signal.SIGSTOP)
+
+    yield freeze
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.settings(database_silent_ms=300)
+async def test_logins_while_users_cannot_be_read_are_to_be_repeated_and_then_succeed(
+    server: MiddlewareServer,
+    connect: Connect,
+    database: psycopg.Connection,
+    frozen: Callable[[psycopg.Connection], None],
+) -> None:
+    add_user(database, "alice", clients=["*"])
+    await logged_in(server, connect, "alice")
+    frozen(database)
+    wires = [await connect(server) for _ in range(5)]
+    for wire in wires:
+        await wire.hello()
+    answers = await asyncio.gather(*(ScramLogin(wire, "alice").begin() for wire in wires))
+    refused = [answer for answer in answers if isinstance(answer, packets.Error)]
+    assert refused
+    assert {(answer.code, answer.error_class) for answer in refused} == {
+        (ErrorCode.DATABASE_UNAVAILABLE, ErrorClass.RETRYABLE)
+    }
+    await (await logged_in(server, connect, "alice")).register()
+
+
+@pytest.mark.settings(database_silent_ms=300)
+async def test_changes_are_known_although_the_connection_for_it_hangs(
+    server: MiddlewareServer, database: psycopg.Connection, frozen: Callable[[psycopg.Connection], None]
+) -> None:
+    add_user(database, "alice", put=["a"])
+    alice = await known(server, "alice")
+    for enabled in (False, True):
+        frozen(database)
+        database.execute("UPDATE telesto.users SET enabled = %s", (enabled,))
+        await until(lambda enabled=enabled: alice.enabled is enabled, SOON_S)  # type: ignore[misc]
 
 
 async def test_many_users_are_read_again_in_parts(
