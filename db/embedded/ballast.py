@@ -1,7 +1,9 @@
 """A file that reserves space: when the disk is full, it is removed so that PostgreSQL can continue.
 
 PostgreSQL needs space for reading a queue too, for its log and for the rows that it writes; without any it
-cannot even start. The space of this file is enough to take messages out, which frees more.
+cannot even start. The space of this file is enough to recover after a crash and to take messages out, which
+frees more: recovery repeats what tables grew by, and needs another file of its log (16 MiB) before it can
+remove the old ones.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-SIZE_BYTES = 64 * 1024 * 1024
+SIZE_BYTES = 128 * 1024 * 1024
 #: On a small disk the file takes at most this part of it (1 / PART_OF_DISK).
-PART_OF_DISK = 10
+PART_OF_DISK = 6
 #: The file is created if this many times its size is free.
-PLENTY = 4
+PLENTY = 3
 
 
 class Ballast:

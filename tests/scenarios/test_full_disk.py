@@ -48,14 +48,19 @@ def disk() -> Iterator[Path]:
 
 
 def fill(disk: Path, name: str, left_mib: int) -> None:
-    """Another program leaves so much of the disk, while PostgreSQL takes and frees some of it."""
+    """Another program leaves so much of the disk, while PostgreSQL takes and frees some of it.
+
+    It takes space once: what becomes free afterwards may be the ballast, which is PostgreSQL's.
+    """
     with (disk / name).open("wb") as file:
         while (size := shutil.disk_usage(disk).free - left_mib * MIB) > 0:
             try:
-                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)
+                os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
+            else:
+                return
 
 
 @contextmanager
