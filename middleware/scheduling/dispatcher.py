@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.requests import SINGLY, Kind, Pipeline, Read, Request
@@ -84,14 +84,17 @@ class Dispatcher:
         self.quarantine = Quarantine(
             loop.time, settings.quarantine_s, settings.quarantine_batch, settings.quarantine_max
         )
-        self.fair_queues = {kind: FairQueue(kind, _limits(kind, settings), self.quarantine) for kind in Kind}
+        self.fair_queues = {kind: self._fair_queue(kind, settings) for kind in Kind}
         self.busy_queues: dict[Kind, FairQueue] = {
             kind: BusyFairQueue(kind, _limits(kind, settings), self.quarantine, queue_of)
             for kind in _GATHERED
         }
-        self.busy_queues |= {
-            kind: FairQueue(kind, _limits(kind, settings), self.quarantine) for kind in _SINGLY_LOCKING
-        }
+        self.busy_queues |= {kind: self._fair_queue(kind, settings) for kind in _SINGLY_LOCKING}
+
+    def _fair_queue(self, kind: Kind, settings: ServerSettings) -> FairQueue:
+        # Whoever logs in can open as many connections as there are places.
+        pipelines = ByAddress() if kind is Kind.LOGIN else deque[Pipeline]()
+        return FairQueue(kind, _limits(kind, settings), self.quarantine, pipelines)
 
     def stand(self, pipeline: Pipeline) -> None:
         """Puts a pipeline into the queue of its next request, unless it has to wait."""
@@ -179,6 +182,44 @@ class Batch:
         self.pipelines: list[Pipeline] = []
 
 
+class ByAddress:
+    """Pipelines that are taken from one address after the other, and first come first served from each."""
+
+    __slots__ = ("_count", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: dict[str, deque[Pipeline]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Pipeline]:
+        return chain.from_iterable(self._turns.values())
+
+    def append(self, pipeline: Pipeline) -> None:
+        """Adds a pipeline behind the others of its address."""
+        self._turns.setdefault(pipeline.address, deque()).append(pipeline)
+        self._count += 1
+
+    def appendleft(self, pipeline: Pipeline) -> None:
+        """Puts a pipeline back; it is the next."""
+        first = self._turns.pop(pipeline.address, deque())
+        first.appendleft(pipeline)
+        self._turns = {pipeline.address: first} | self._turns
+        self._count += 1
+
+    def popleft(self) -> Pipeline:
+        """Takes the next pipeline, whose address has its next turn behind all others."""
+        address, waiting = next(iter(self._turns.items()))
+        del self._turns[address]
+        pipeline = waiting.popleft()
+        if waiting:
+            self._turns[address] = waiting
+        self._count -= 1
+        return pipeline
+
+
 class FairQueue:
     """Pipelines in order, and woken reads.
 
@@ -187,11 +228,13 @@ class FairQueue:
     others.
     """
 
-    def __init__(self, kind: Kind, limits: BatchLimits, quarantine: Quarantine) -> None:
+    def __init__(
+        self, kind: Kind, limits: BatchLimits, quarantine: Quarantine, pipelines: deque[Pipeline] | ByAddress
+    ) -> None:
         self.kind = kind
         self._limits = limits
         self._quarantine = quarantine
-        self._pipelines: deque[Pipeline] = deque()
+        self._pipelines = pipelines
         self._readmitted: deque[Read] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -294,7 +337,7 @@ class BusyFairQueue(FairQueue):
     def __init__(
         self, kind: Kind, limits: BatchLimits, quarantine: Quarantine, queue_of: Callable[[Request], Hashable]
     ) -> None:
-        super().__init__(kind, limits, quarantine)
+        super().__init__(kind, limits, quarantine, deque())
         self._queue_of = queue_of
 
     def take(self, restand: Callable[[Pipeline], None]) -> Batch:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from telesto.middleware.common.deadlines import Deadlines
 from telesto.middleware.common.event_log import PERIOD_S, EventLog
 from telesto.middleware.common.settings import ServerSettings
-from telesto.middleware.scheduling.dispatcher import Budget
+from telesto.middleware.scheduling.dispatcher import Budget, ByAddress
 from telesto.middleware.scheduling.requests import Client, Kind, Pipeline, Request
 from telesto.middleware.wire.quotas import Quotas, Resource, address_of
 from telesto.protocol import packets
@@ -266,6 +266,30 @@ def test_who_has_just_stopped_has_some_time_unless_all_is_used_up(
 )
 def test_peers_are_told_apart_by_what_one_machine_has(peer: object, address: str) -> None:
     assert address_of(peer) == address
+
+
+def test_logins_are_taken_from_one_address_after_the_other() -> None:
+    def pipeline(address: str) -> Pipeline:
+        made = Pipeline(
+            lambda frame: None, lambda: None, lambda client: None, lambda packet_id, outcome: None
+        )
+        made.address = address
+        return made
+
+    waiting = ByAddress()
+    pipelines = [pipeline(address) for address in "aaaabbca"]
+    for each in pipelines:
+        waiting.append(each)
+    assert len(waiting) == len(list(waiting)) == 8
+    taken = [waiting.popleft() for _ in range(4)]
+    assert [each.address for each in taken] == ["a", "b", "c", "a"]
+    assert [pipelines.index(each) for each in taken] == [0, 4, 6, 1]
+    waiting.appendleft(taken[3])
+    late = pipeline("d")
+    waiting.append(late)
+    rest = [waiting.popleft() for _ in range(len(waiting))]
+    assert [each.address for each in rest] == ["a", "b", "d", "a", "a", "a"]
+    assert [pipelines.index(each) for each in rest if each is not late] == [1, 5, 2, 3, 7]
 
 
 def test_lines_of_one_kind_and_origin_are_few_and_count_the_others(

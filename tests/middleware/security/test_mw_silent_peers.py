@@ -11,6 +11,7 @@ import pytest
 
 from conftest import Connect
 from logged_in import add_user, logged_in
+from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
@@ -96,6 +97,32 @@ async def test_users_log_in_and_stay_before_they_have_a_client(
         async with asyncio.timeout(SHORT_S):
             for wire in wires:
                 await wire.register()
+
+
+@pytest.mark.settings(max_connections=1_000)
+async def test_many_logins_of_one_address_delay_those_of_no_other(
+    server: MiddlewareServer,
+    connect: Connect,
+    come: Come,
+    database: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They begin and never prove anything, which counts as no failure."""
+    add_user(database, "alice", put=["*"], clients=["*"])
+    await until(lambda: server.users.required)
+    find = UserRegistry.find
+
+    async def find_slowly(users: UserRegistry, name: str) -> User | None:
+        await asyncio.sleep(0.05)
+        return await find(users, name)
+
+    monkeypatch.setattr(UserRegistry, "find", find_slowly)
+    begin = packets.Authenticate("SCRAM-SHA-256", b"n,,n=alice,r=rOprNGfwEbeRWgbNEkqO").encode(2)
+    for _ in range(500):
+        await come(FLOOD, hello().encode(1) + begin)
+    async with asyncio.timeout(SHORT_S):
+        await (await logged_in(server, connect, "alice")).register()
+    assert server.budget.requests > 100
 
 
 async def test_it_is_the_oldest_of_the_address_that_has_most(come: Come) -> None:
