@@ -75,9 +75,9 @@ async def _measure(url: str, directory: Path, rounds: int, messages: int) -> Non
                 queue = await client.declare_queue(f"measured-{user}")
                 for work in WORK:
                     call = partial(queue.put, b"x" * 200) if work == "put" else queue.get
-                    before = _cpu_seconds(middlewares.pids[0])
+                    before = cpu_seconds(middlewares.pids[0])
                     await asyncio.gather(*(_repeat(call, messages // CALLERS) for _ in range(CALLERS)))
-                    used = _cpu_seconds(middlewares.pids[0]) - before
+                    used = cpu_seconds(middlewares.pids[0]) - before
                     if number:  # the first one warms up
                         found[work, user].append(1e6 * used / messages)
         for client in clients.values():
@@ -92,8 +92,8 @@ async def _measure(url: str, directory: Path, rounds: int, messages: int) -> Non
         )
 
 
-def _cpu_seconds(pid: int) -> float:
-    """The CPU time of a process by its clock: the ticks of /proc are too coarse for a window."""
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process by its clock: the ticks of /proc are too coarse for a window."""
     return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid makes it on Linux
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 
@@ -11,6 +12,8 @@ import pytest
 
 from conftest import Connect
 from logged_in import add_user, logged_in
+from logins import ScramLogin
+from telesto.middleware.security.login import Login
 from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
@@ -97,6 +100,46 @@ async def test_users_log_in_and_stay_before_they_have_a_client(
         async with asyncio.timeout(SHORT_S):
             for wire in wires:
                 await wire.register()
+
+
+@pytest.mark.settings(max_connections=1_000, login_workers=2)
+async def test_proofs_that_come_at_once_are_checked_a_few_in_a_turn_of_the_event_loop(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_user(database, "alice", clients=["*"])
+    await until(lambda: server.users.required)
+    logins = [ScramLogin(await connect(server), "alice") for _ in range(50)]
+    for login in logins:
+        await login.wire.hello()
+    challenges = [await login.begin() for login in logins]
+    steps: Counter[int] = Counter()
+    turn = 0
+    step = Login.step
+
+    async def counted(login: Login, mechanism: str, data: bytes) -> tuple[bytes, User | None]:
+        steps[turn] += 1
+        return await step(login, mechanism, data)
+
+    def tick() -> None:
+        nonlocal turn
+        turn += 1
+        loop.call_soon(tick)
+
+    monkeypatch.setattr(Login, "step", counted)
+    proofs: list[bytes] = []
+    for login, challenge in zip(logins, challenges, strict=True):
+        login.scram.set_server_first(challenge.data.decode())
+        proofs.append(login.scram.get_client_final().encode())
+    loop = asyncio.get_running_loop()
+    loop.call_soon(tick)
+    answers = [
+        login.wire.send(packets.Authenticate("SCRAM-SHA-256", proof))
+        for login, proof in zip(logins, proofs, strict=True)
+    ]
+    done = await asyncio.wait_for(asyncio.gather(*answers), SHORT_S)
+    assert all(answer.done for answer in done)
+    assert max(steps.values()) <= 2
+    assert steps.total() == len(logins)
 
 
 @pytest.mark.settings(max_connections=1_000)

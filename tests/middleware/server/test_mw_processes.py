@@ -7,19 +7,25 @@ import os
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import asyncpg
+import psycopg
 import pytest
 import trustme
 
+from logins import ScramLogin, add_user
 from started import STARTED
 from telesto.middleware.common import logs
+from telesto.middleware.security.login import LoginLimits
 from telesto.protocol import packets
+from telesto.protocol.errors import ErrorCode
 from wire import PATIENCE_S, Wire, until
 
 START_S = 60.0
@@ -199,6 +205,36 @@ def test_what_libraries_log_comes_in_the_same_form(capsys: pytest.CaptureFixture
     else:
         assert "[error    ] Task 3 was lost" in line
         assert f"pid={os.getpid()}" in line
+
+
+async def test_each_process_lets_users_log_in_and_counts_failures_by_itself(database_url: str) -> None:
+    add_user(database_url, "alice")
+    tries = LoginLimits.FREE + 5
+    async with running(database_url, "--processes", "2") as (_, port):
+        await (await until_serving(port)).close()
+        wires: dict[int, list[Wire]] = {}
+
+        async def met_often() -> bool:
+            wire = await Wire.open(("127.0.0.1", port))
+            wires.setdefault((await wire.hello()).middleware_id, []).append(wire)
+            return len(wires) == 2 and min(map(len, wires.values())) > tries
+
+        await until(met_often)
+        for own in wires.values():
+            assert isinstance(await ScramLogin(own[0], "alice").whole(), packets.AuthenticateResponse)
+        for own in wires.values():
+            logins = [ScramLogin(wire, "bob", "wrong") for wire in own[1 : tries + 1]]
+            challenges = [await login.begin() for login in logins]
+            answers = await asyncio.gather(*map(ScramLogin.prove, logins, challenges))
+            codes = Counter(answer.code for answer in answers)
+            assert codes == {ErrorCode.AUTHENTICATION_FAILED: 6, ErrorCode.OVERLOADED: 4}
+        # A change is known to all of them.
+        with psycopg.connect(database_url, autocommit=True) as database:
+            database.execute("UPDATE telesto.users SET enabled = false")
+        for own in wires.values():
+            await own[0].closed()
+        for wire in chain(*wires.values()):
+            await wire.close()
 
 
 def test_a_line_is_written_at_once_so_that_those_of_several_processes_stay_apart(
