@@ -76,7 +76,7 @@ def _code_of(error: TelestoError) -> ExitCode:
 
 def describe(error: TelestoError) -> str:
     """The message, with the name of the error's code: `the queue is full (QUEUE_FULL)`."""
-    text = (error.details or error.__class__.__name__).rstrip(".")
+    text = (error.details or error.__class__.__name__).removesuffix("; connect() tries again").rstrip(".")
     return text if error.code is None else f"{text} ({error.code.name})"
 
 
