@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpac
 from zoneinfo import ZoneInfo
 
 from telesto.client import (
+    AuthenticationFailedError,
     Duration,
     Message,
     NewMessage,
@@ -322,6 +323,9 @@ class App:
             return put(handle)
         except QueueNotExistingError:
             return put(client.declare_queue(queue, **self.settings.get(queue, {})))
+        except AuthenticationFailedError:
+            self.close()  # the user may be allowed to log in again: the next put tries that
+            raise
 
     def _connected(self) -> TelestoClient:
         with self._lock:

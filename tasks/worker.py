@@ -20,15 +20,20 @@ from typing import Any
 from telesto.client import (
     AsyncQueue,
     AsyncTelestoClient,
+    AuthenticationFailedError,
     ClientClosedError,
+    ClientNotExistingError,
     ClientOptions,
     DeadlineExceededError,
     Duration,
     ErrorClass,
+    LoginsPausedError,
     Message,
     MessageRejectedError,
     NotConnectedError,
+    PermissionDeniedError,
     QueueSettings,
+    TelestoError,
 )
 from telesto.tasks.app import MESSAGE, TASK, App, Task, put_arguments
 from telesto.tasks.periodic import GRACE, Schedule
@@ -39,6 +44,10 @@ _log = logging.getLogger("telesto.tasks")
 _OPTIONS = ClientOptions(connect_tries=1)
 #: The pause after an attempt to connect, or to put a tick, that failed, in seconds.
 _AGAIN_S = 1.0
+#: The longest pause after a login that failed, or while a right is missing, in seconds. Pauses double.
+_DENIED_MOST_S = 60.0
+#: What goes on for so long, in seconds, is taken to be allowed again.
+_SETTLED_S = 2.0
 #: The longest sleep between two looks at the clock, which may be set, in seconds.
 _LOOK_S = 30.0
 
@@ -52,6 +61,35 @@ class TaskTimeoutError(TimeoutError):
     A coroutine has been cancelled. A plain function, whose thread cannot be ended, has failed whatever it
     does from then on; its message goes back when it returns or when its process ends.
     """
+
+
+class _Denied:
+    """Tells once that a user may not do something, and how long to wait before it is tried again.
+
+    A right may come back, and a password may be changed in the file that it is read from.
+    """
+
+    def __init__(self, what: str) -> None:
+        """``what`` cannot be done meanwhile."""
+        self._what = what
+        self._pause = _AGAIN_S
+        #: It has not been allowed again.
+        self.lasts = False
+
+    def pause(self, error: TelestoError) -> float:
+        """Takes a failure; returns how long to wait, in seconds."""
+        if not self.lasts:
+            self.lasts = True
+            why = error.details.removesuffix("; connect() tries again")
+            _log.error("%s: %s. Tried again after pauses of up to %g s", self._what, why, _DENIED_MOST_S)
+        pause, self._pause = self._pause, min(2 * self._pause, _DENIED_MOST_S)
+        return max(pause, error.retry_after or 0.0)
+
+    def over(self) -> None:
+        """It works."""
+        if self.lasts:
+            _log.info("it works again: %s", self._what)
+        self.lasts, self._pause = False, _AGAIN_S
 
 
 class Worker:
@@ -102,6 +140,8 @@ class Worker:
         self._stopping = asyncio.Event()
         self.working = asyncio.Event()
         self._closing: list[asyncio.Task[None]] = []
+        self._logging_in = asyncio.Lock()
+        self._login = _Denied("logging in")
         self._overdue: TaskTimeoutError | None = None
         self._running = self._running_overdue = 0
         self._pools: dict[bool, Any] = {}
@@ -109,7 +149,10 @@ class Worker:
     async def run(self, *, stop_signals: Iterable[signal.Signals] = ()) -> None:
         """Works until ``stop`` or one of the signals; a second signal cancels what is under way.
 
-        It waits for a service that is away, and says so in the log. Raises QueueSettingsDifferError when a
+        It waits for a service that is away, and says so in the log. Once it has logged in, so it does while
+        its user is disabled, has another password, or has lost the right to a queue, which others it goes on
+        with. Raises AuthenticationFailedError and PermissionDeniedError when it cannot begin,
+        QueueSettingsDifferError when a
         queue has other settings than tasks ask for, PoolTimeout of psycopg_pool when a ``database`` cannot be
         reached, TaskTimeoutError when a function runs for too long: then its thread runs on until the process
         ends, so end it at once.
@@ -156,8 +199,8 @@ class Worker:
             for queue, settings in queues.items()
             if queue.name == task.queue
         ]
-        consuming = [asyncio.create_task(self._consume(*each)) for each in queues.items()]
-        around = [*ticking, asyncio.create_task(_tell_of_outages(client))]
+        consuming = [asyncio.create_task(self._consume(client, *each)) for each in queues.items()]
+        around = [*ticking, asyncio.create_task(self._tell_of_outages(client))]
         if queues:
             self.working.set()
             _log.info("working on %s", ", ".join(self.queues))
@@ -184,22 +227,74 @@ class Worker:
             except (NotConnectedError, DeadlineExceededError) as error:
                 if isinstance(error, ClientClosedError) or error.error_class is not ErrorClass.RETRYABLE:
                     raise
+                if isinstance(error, LoginsPausedError):
+                    await self._pause(self._login.pause(error))
+                    continue
                 if not told:
                     _log.warning("the service is away, waiting for it: %s", error.details)
                 told = True
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), _AGAIN_S)
+                await self._pause(_AGAIN_S)
         return {}
 
-    async def _consume(self, queue: AsyncQueue, settings: QueueSettings) -> None:
+    async def _pause(self, seconds: float) -> None:
+        """Waits, unless the worker is stopped."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    async def _consume(self, client: AsyncTelestoClient, queue: AsyncQueue, settings: QueueSettings) -> None:
+        """Consumes a queue, also after the user was not allowed to for a while."""
         in_database = any(t.transaction for t in self.app.tasks.values() if t.queue == queue.name)
-        await queue.run_consumer(
-            partial(self._handle, queue.name),
-            concurrency=self._concurrency,
-            ack_in_database=in_database,
-            on_error=partial(_log_failure, queue.name, settings),
-            drain=self._drain,
-        )
+        denied = _Denied(f"consuming queue {queue.name}")
+        while True:
+            settled = asyncio.get_running_loop().call_later(_SETTLED_S, denied.over)
+            try:
+                await queue.run_consumer(
+                    partial(self._handle, queue.name),
+                    concurrency=self._concurrency,
+                    ack_in_database=in_database,
+                    on_error=partial(_log_failure, queue.name, settings),
+                    drain=self._drain,
+                )
+                return
+            except PermissionDeniedError as error:
+                settled.cancel()
+                await self._pause(denied.pause(error))
+            except AuthenticationFailedError as error:
+                settled.cancel()
+                await self._log_in_again(client, error)
+            finally:
+                settled.cancel()
+            if self._stopping.is_set():
+                return
+
+    async def _log_in_again(self, client: AsyncTelestoClient, error: TelestoError) -> None:
+        """Connects once the user may log in again, for all queues, unless the worker is stopped meanwhile."""
+        async with self._logging_in:
+            while not self._stopping.is_set() and not client.connected:
+                await self._pause(self._login.pause(error))
+                try:
+                    await client.connect()
+                except ClientClosedError:
+                    return
+                except (AuthenticationFailedError, LoginsPausedError) as again:
+                    error = again
+                except (ClientNotExistingError, NotConnectedError, DeadlineExceededError) as other:
+                    # A temporary client that was deleted meanwhile is made anew by the next attempt.
+                    _log.debug("connecting again: %s", other.details)
+                else:
+                    self._login.over()
+
+    async def _tell_of_outages(self, client: AsyncTelestoClient) -> None:
+        """Says when the service goes away, and when it is there again."""
+        away = False
+        while True:
+            await asyncio.sleep(_AGAIN_S)
+            if client.connected is away and (away or not self._login.lasts):
+                away = not away
+                if away:
+                    _log.warning("the service is away, waiting for it; what runs goes on, and may run again")
+                else:
+                    _log.info("the service is there again")
 
     # ------------------------------------------------------------------ one message
 
@@ -371,6 +466,7 @@ async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, sett
     """Puts a periodic task at its times; other workers do the same, with the same keys."""
     grace = timedelta(seconds=min(GRACE, settings.dedup_window / 2))  # beyond its window a key would not hold
     done = datetime.now(UTC) - grace
+    denied = _Denied(f"putting the ticks of task {task.name}")
     while True:
         now = datetime.now(UTC)
         tick = schedule.latest(max(done, now - grace), now)
@@ -386,11 +482,14 @@ async def _tick(task: Task[[], Any], schedule: Schedule, queue: AsyncQueue, sett
             await queue.put(**put_arguments(message))
         except ClientClosedError:
             return
+        except (PermissionDeniedError, AuthenticationFailedError) as error:
+            await asyncio.sleep(denied.pause(error))
         except Exception as error:  # noqa: BLE001 - whatever it is must be told
             _log.warning("the tick %s of task %s is not put yet: %r", moment, task.name, error)
             await asyncio.sleep(_AGAIN_S)
         else:
             done = tick
+            denied.over()
 
 
 async def _call_hooks(hooks: Iterable[Callable[..., Any]], *what: Any) -> None:
@@ -423,19 +522,6 @@ def stack_of(thread: threading.Thread) -> str:
     frames = traceback.extract_stack(frame) if frame is not None else []
     callers = [number for number, each in enumerate(frames) if each.filename == __file__]
     return "".join(traceback.format_list(frames[max(callers, default=-1) + 1 :])).rstrip()
-
-
-async def _tell_of_outages(client: AsyncTelestoClient) -> None:
-    """Says when the service goes away, and when it is there again."""
-    away = False
-    while True:
-        await asyncio.sleep(_AGAIN_S)
-        if client.connected is away:
-            away = not away
-            if away:
-                _log.warning("the service is away, waiting for it; what runs goes on, and may run again")
-            else:
-                _log.info("the service is there again")
 
 
 def _log_failure(queue: str, settings: QueueSettings, message: Message, error: BaseException) -> None:

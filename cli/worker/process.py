@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import NoReturn
 
-from telesto.cli.common.service_errors import describe
+from telesto.cli.common.service_errors import explain
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
 from telesto.cli.terminal.progress import is_shown
@@ -169,10 +169,11 @@ async def _work(app: App, plan: Plan, events: Connection) -> int:
     except TaskTimeoutError:
         return OVERDUE
     except TelestoError as error:
-        if worker.working.is_set():
+        explained = explain(error)
+        if worker.working.is_set() and explained.code is not ExitCode.NOT_ALLOWED:
             raise
-        why = describe(error).replace("; update=True changes", "; --update-queues changes")
-        raise CommandError(why, ExitCode.REFUSED) from error
+        why = explained.message.replace("; update=True changes", "; --update-queues changes")
+        raise CommandError(why, explained.code) from error
     finally:
         teller.cancel()
         beating.cancel()

@@ -26,6 +26,8 @@ from telesto.cli.worker.metrics import Metrics
 from telesto.cli.worker.process import AT_ONCE, GRACE_S, SUPERVISORS, Plan, run
 
 _PAUSE_LEAST_S, _PAUSE_MOST_S = 0.1, 10.0
+#: The longest pause before a process whose login failed begins anew: somebody has to mend that.
+_DENIED_MOST_S = 60.0
 #: After a process has lived this long, its next death is followed by the shortest pause again.
 _STEADY_S = 30.0
 
@@ -38,6 +40,7 @@ class Child:
         generation: how often the code was loaded anew before it started.
         working: it has joined its queues.
         leaving: it was told to end.
+        denied: its login failed, or a right was missing.
         kill_at: when it is killed if it has not ended by then.
     """
 
@@ -48,6 +51,7 @@ class Child:
         self.generation = generation
         self.working = False
         self.leaving = False
+        self.denied = False
         self.kill_at = math.inf
         self._drain = plan.drain
         self.since = time.monotonic()
@@ -88,6 +92,8 @@ class Supervisor:
         self._stop_signal = 0
         self._stops_told = 0
         self._reload = False
+        #: Why processes cannot begin, as it was told; None once one works.
+        self._denied: str | None = None
         self._bell, self._bell_end = socket.socketpair()
         self._bell_end.setblocking(False)
 
@@ -145,6 +151,7 @@ class Supervisor:
             self._progress.advance(len(what))
         elif kind == "working":
             child.working = True
+            self._denied = None
             self._exchange()
         elif kind == "refused":
             self._refused(child, *what)
@@ -156,7 +163,11 @@ class Supervisor:
             return
         if self._working_generation < 0:
             raise CommandError(why, code)
-        output.print_error(why)
+        child.denied = code is ExitCode.NOT_ALLOWED
+        if not child.denied or why != self._denied:
+            output.print_error(why)
+        if child.denied:
+            self._denied = why
         if child.generation > self._working_generation:
             output.print_error("the new code cannot be run: the processes go on with the old one")
             self._drop_newer()
@@ -219,9 +230,11 @@ class Supervisor:
             return
         steady = time.monotonic() - child.since > _STEADY_S
         pause = _PAUSE_LEAST_S if steady else self._pauses[child.index]
-        self._pauses[child.index] = min(2 * pause, _PAUSE_MOST_S)
+        self._pauses[child.index] = min(2 * pause, _DENIED_MOST_S if child.denied else _PAUSE_MOST_S)
         self._due[child.index] = time.monotonic() + pause
         self._metrics.restarted()
+        if child.denied:
+            return
         code = child.process.exitcode or 0
         how = f"exit status {code}" if code >= 0 else f"signal {-code}"
         output.print_error(f"process {child.process.pid} ended with {how}; another begins in {pause:g} s")

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import psycopg
 import pytest
 
 from started import STARTED
 from task_workers import PATIENCE_S, until, working
-from telesto.client import TelestoClient
+from telesto.client import AuthenticationFailedError, TelestoClient
+from telesto.middleware.security.login import make_verifier
 from telesto.tasks import App, Worker
 
 SERVE = ["-m", "telesto.cli.main", "serve", "--json"]
@@ -124,3 +126,95 @@ async def test_a_worker_ends_in_order_when_the_service_is_away(
         await asyncio.wait_for(running, 15)
     assert ended == [7]
     assert "before the service has confirmed that 1 message is acknowledged" in caplog.text
+
+
+@contextmanager
+def guarded(database_url: str) -> Iterator[tuple[App, psycopg.Connection]]:
+    """An application whose user may get from all queues, beside a service with users; and the database."""
+    with psycopg.connect(database_url, autocommit=True) as database:
+        database.execute(
+            "INSERT INTO telesto.users (name, verifier, administrator, configure, put, get) "
+            "VALUES ('ops', %s, true, '{}', '{}', '{}'), ('worker', %s, false, '{*}', '{*}', '{*}')",
+            [make_verifier("hunter2")] * 2,
+        )
+        with serving(database_url, 0) as (_, port):
+            app = App(f"telesto://worker:hunter2@127.0.0.1:{port}")
+            yield app, database
+            app.close()
+
+
+@pytest.mark.parametrize(
+    ("taken", "given", "said"),
+    [
+        ("get = '{kept}'", "get = '{*}'", "consuming queue lost: user 'worker' has no right"),
+        ("enabled = false", "enabled = true", "logging in: the service refuses the login of 'worker'"),
+    ],
+)
+async def test_a_worker_goes_on_when_what_it_may_do_is_taken_and_given_back(
+    database_url: str, caplog: pytest.LogCaptureFixture, taken: str, given: str, said: str
+) -> None:
+    """It says so once, without a traceback; a queue that it may still get from goes on."""
+    caplog.set_level(logging.INFO, "telesto.tasks")
+    ran: list[str] = []
+    with guarded(database_url) as (app, database):
+
+        @app.task(queue="lost")
+        async def lost(text: str) -> None:
+            ran.append(text)
+
+        @app.task(queue="kept")
+        async def kept(text: str) -> None:
+            ran.append(text)
+
+        def change(what: str) -> None:
+            database.execute(f"UPDATE telesto.users SET {what} WHERE name = 'worker'".encode())
+
+        async with working(app):
+            await asyncio.to_thread(lost.put, "one")
+            await until(lambda: "one" in ran)
+            await asyncio.to_thread(change, taken)
+            await until(lambda: said in caplog.text)
+            if "get" in taken:
+                await asyncio.to_thread(kept.put, "two")
+                await until(lambda: "two" in ran)
+            else:
+                with pytest.raises(AuthenticationFailedError):
+                    await asyncio.to_thread(lost.put, "two")
+            await asyncio.sleep(2.5)  # it is tried again meanwhile, and not told again
+            assert caplog.text.count(said) == 1
+            assert "Traceback" not in caplog.text
+            assert "the service is away" not in caplog.text
+            await asyncio.to_thread(change, given)
+            await until(lambda: "it works again" in caplog.text)
+            await asyncio.to_thread(lost.put, "three")
+            await until(lambda: "three" in ran)
+
+
+async def test_one_that_is_not_allowed_ends_when_it_is_stopped(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with guarded(database_url) as (app, database):
+
+        @app.task(queue="lost")
+        async def lost() -> None: ...
+
+        worker = Worker(app)
+        running = asyncio.create_task(worker.run())
+        await asyncio.wait_for(worker.working.wait(), PATIENCE_S)
+        await asyncio.to_thread(
+            database.execute, "UPDATE telesto.users SET enabled = false WHERE name = 'worker'"
+        )
+        await until(lambda: "logging in" in caplog.text)
+        worker.stop()
+        await asyncio.wait_for(running, PATIENCE_S)
+
+
+async def test_one_that_cannot_log_in_does_not_begin(database_url: str) -> None:
+    with guarded(database_url) as (app, _):
+
+        @app.task()
+        async def work() -> None: ...
+
+        app.url = str(app.url).replace("hunter2", "hunter2-wrong")
+        with pytest.raises(AuthenticationFailedError, match="refuses the login of 'worker'"):
+            await Worker(app).run()
