@@ -72,7 +72,18 @@ def _pages() -> list[Path]:
     ]
 
 
+@pytest.fixture
+def _shop_app(database_url: str) -> Iterator[None]:
+    """The role of an application in SQL, which all databases of the server have."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS shop_app")
+        connection.execute("CREATE ROLE shop_app LOGIN")
+        yield
+        connection.execute("DROP ROLE shop_app")
+
+
 @pytest.mark.parametrize("page", _pages(), ids=lambda page: page.name)
+@pytest.mark.usefixtures("_shop_app")
 def test_blocks_of_the_page(page: Path, service: dict[str, Any], database_url: str, tmp_path: Path) -> None:
     """They run in their order, in one namespace and one shell, and print what the page promises."""
     settings = {

@@ -9,6 +9,7 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.variables import OTHERS, PREFIX
+from telesto.cli.terminal.exit_codes import MEANINGS
 from telesto.middleware.common.settings import ServerSettings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -147,3 +148,34 @@ def test_a_wrong_setting_is_told_with_where_it_comes_from(
     (bare_telesto.home / "wrong.toml").write_text("max_batch = 0")
     bare_telesto.environment |= environment
     assert expected in bare_telesto.error(2, "serve", "--show-config", *options)
+
+
+def _documented() -> str:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    return "\n".join(page.read_text() for page in pages)
+
+
+def test_every_variable_that_the_code_names_is_documented() -> None:
+    """By its name, or as a setting of the service in the table of settings."""
+    pages = _documented()
+    settings = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    named = set(OTHERS)
+    for package in ("cli", "client", "db", "middleware", "protocol", "tasks", "testing"):
+        for file in (ROOT / package).rglob("*.py"):
+            named |= set(re.findall(r"\bTELESTO_[A-Z][A-Z_]*[A-Z]\b", file.read_text()))
+    assert {"TELESTO_TRACEBACK", "TELESTO_RETRY_FOR", "TELESTO_LOG_LEVEL"} <= named
+    fields = {PREFIX + name.upper(): name for name in ServerSettings.model_fields}
+    missing = [
+        name
+        for name in sorted(named | set(fields))
+        if not (
+            f"| `{fields.get(name)}` |" in settings if name in fields else re.search(rf"\b{name}\b", pages)
+        )
+    ]
+    assert missing == []
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text().replace("\\|", "|")
+    listed = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.MULTILINE)
+    assert listed == [(str(code.value), meaning) for code, meaning in MEANINGS.items()]
