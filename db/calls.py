@@ -354,6 +354,7 @@ def identify_client(
     address: str | None,
     asking_user: int | None,
     names: Sequence[str | None] | None,
+    readable: Sequence[str | None] | None,
 ) -> Statement:
     """Opens a new session of a client and so fences its session before: a takeover."""
     return (
@@ -369,6 +370,7 @@ def identify_client(
         address,
         asking_user,
         names,
+        readable,
     )
 
 
@@ -480,6 +482,7 @@ def list_unconfirmed_hand_overs(
     after_message_id: int | None,
     max_rows: int | None,
     max_bytes: int | None,
+    readable: Sequence[str | None] | None,
 ) -> Statement:
     """A page of the messages that were handed over to a client and that it has not confirmed."""
     return (
@@ -491,6 +494,7 @@ def list_unconfirmed_hand_overs(
         after_message_id,
         max_rows,
         max_bytes,
+        readable,
     )
 
 

@@ -276,8 +276,8 @@ _MESSAGE_TAGS = frozenset({1, 2, 3, 4})
 _NEW_TOPIC_MESSAGE_TAGS = frozenset({1, 2})
 _TOPIC_MESSAGE_TAGS = frozenset({1})
 _SUBSCRIPTION_FIGURES_TAGS = frozenset({1, 2, 3})
-_IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1})
-_LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1})
+_IDENTIFY_CLIENT_RESPONSE_TAGS = frozenset({1, 2})
+_LIST_UNCONFIRMED_RESPONSE_TAGS = frozenset({1, 2})
 _NACK_TAGS = frozenset({1, 2, 3})
 
 
@@ -3193,6 +3193,7 @@ class IdentifyClientResponse(Packet):
         hand_overs: Messages handed over and unconfirmed, by session, number and id.
         more: There is more: ask with ListUnconfirmed.
         too_large: As in ListUnconfirmedResponse. Tag 1; may be left out.
+        denied: As in ListUnconfirmedResponse. Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x14
@@ -3208,6 +3209,7 @@ class IdentifyClientResponse(Packet):
         "hand_overs",
         "more",
         "too_large",
+        "denied",
     )
 
     def __init__(
@@ -3223,6 +3225,7 @@ class IdentifyClientResponse(Packet):
         more: bool,
         *,
         too_large: list[HandOverRef] | None = None,
+        denied: list[HandOverRef] | None = None,
     ) -> None:
         self.client_id = client_id
         self.client_name = client_name
@@ -3234,6 +3237,7 @@ class IdentifyClientResponse(Packet):
         self.hand_overs = hand_overs
         self.more = more
         self.too_large = too_large
+        self.denied = denied
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3260,6 +3264,21 @@ class IdentifyClientResponse(Packet):
                             (
                                 _PACK_U32(too_large_count),
                                 *too_large_parts,
+                            )
+                        ),
+                    )
+                )
+            denied = self.denied
+            if denied is not None:
+                denied_count = len(denied)
+                denied_parts, _ = _write_hand_over_refs(denied)
+                tagged.append(
+                    write_tagged(
+                        2,
+                        b"".join(
+                            (
+                                _PACK_U32(denied_count),
+                                *denied_parts,
                             )
                         ),
                     )
@@ -3310,6 +3329,7 @@ class IdentifyClientResponse(Packet):
             more, tags = _UNPACK_U8X2(payload, at)
             at += 2
             too_large: list[HandOverRef] | None = None
+            denied: list[HandOverRef] | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _IDENTIFY_CLIENT_RESPONSE_TAGS)
                 content = found.get(1)
@@ -3319,6 +3339,13 @@ class IdentifyClientResponse(Packet):
                     if len(content) != place:
                         raise ValueError("size")
                     too_large = too_large_too_large
+                content = found.get(2)
+                if content is not None:
+                    (denied_denied_count,) = _UNPACK_U32(content)
+                    denied_denied, place = _read_hand_over_refs(content, 4, denied_denied_count)
+                    if len(content) != place:
+                        raise ValueError("size")
+                    denied = denied_denied
             if len(payload) != at:
                 raise ValueError("end")
             return cls(
@@ -3332,6 +3359,7 @@ class IdentifyClientResponse(Packet):
                 hand_overs,
                 BOOLS[more],
                 too_large=too_large,
+                denied=denied,
             )
         except DECODE_ERRORS:
             raise LAYOUTS.fault_of_payload("IdentifyClientResponse", payload) from None
@@ -3407,7 +3435,7 @@ class ListUnconfirmed(RarePacket):
 
     Attributes:
         after_operation: The last operation received; zeros for none.
-        after_hand_over: The last hand-over received, or named as too large; zeros for none.
+        after_hand_over: The last hand-over received, or named as too large or denied; zeros for none.
     """
 
     METHOD_ID: ClassVar[int] = 0x19
@@ -3429,11 +3457,14 @@ class ListUnconfirmedResponse(Packet):
         too_large: Messages handed over that fit no frame which the client accepts. They stay unconfirmed,
             to be confirmed, released, or listed to a client that accepts more. They belong to the order of
             the hand-overs: the next page continues after the last of either. Tag 1; may be left out.
+        denied: Messages handed over from queues from which the client's user may not read any more. They
+            stay unconfirmed as those of `too_large`, in the same order, until the user may read them again.
+            Tag 2; may be left out.
     """
 
     METHOD_ID: ClassVar[int] = 0x1A
 
-    __slots__ = ("operations", "hand_overs", "more", "too_large")
+    __slots__ = ("operations", "hand_overs", "more", "too_large", "denied")
 
     def __init__(
         self,
@@ -3442,11 +3473,13 @@ class ListUnconfirmedResponse(Packet):
         more: bool,
         *,
         too_large: list[HandOverRef] | None = None,
+        denied: list[HandOverRef] | None = None,
     ) -> None:
         self.operations = operations
         self.hand_overs = hand_overs
         self.more = more
         self.too_large = too_large
+        self.denied = denied
 
     def encode(self, packet_id: int) -> bytes:
         """Returns the whole frame; raises InvalidParameterError for a value that does not fit its field."""
@@ -3469,6 +3502,21 @@ class ListUnconfirmedResponse(Packet):
                             (
                                 _PACK_U32(too_large_count),
                                 *too_large_parts,
+                            )
+                        ),
+                    )
+                )
+            denied = self.denied
+            if denied is not None:
+                denied_count = len(denied)
+                denied_parts, _ = _write_hand_over_refs(denied)
+                tagged.append(
+                    write_tagged(
+                        2,
+                        b"".join(
+                            (
+                                _PACK_U32(denied_count),
+                                *denied_parts,
                             )
                         ),
                     )
@@ -3503,6 +3551,7 @@ class ListUnconfirmedResponse(Packet):
             more, tags = _UNPACK_U8X2(payload, at)
             at += 2
             too_large: list[HandOverRef] | None = None
+            denied: list[HandOverRef] | None = None
             if tags:
                 found, at = read_tags(payload, at, tags, _LIST_UNCONFIRMED_RESPONSE_TAGS)
                 content = found.get(1)
@@ -3512,9 +3561,16 @@ class ListUnconfirmedResponse(Packet):
                     if len(content) != place:
                         raise ValueError("size")
                     too_large = too_large_too_large
+                content = found.get(2)
+                if content is not None:
+                    (denied_denied_count,) = _UNPACK_U32(content)
+                    denied_denied, place = _read_hand_over_refs(content, 4, denied_denied_count)
+                    if len(content) != place:
+                        raise ValueError("size")
+                    denied = denied_denied
             if len(payload) != at:
                 raise ValueError("end")
-            return cls(operations, hand_overs, BOOLS[more], too_large=too_large)
+            return cls(operations, hand_overs, BOOLS[more], too_large=too_large, denied=denied)
         except DECODE_ERRORS:
             raise LAYOUTS.fault_of_payload("ListUnconfirmedResponse", payload) from None
 
@@ -6433,7 +6489,7 @@ LAYOUTS = Layouts(
                 "hand_overs": "list<HandOver>",
                 "more": "bool",
             },
-            {1: ("too_large", "list<HandOverRef>")},
+            {1: ("too_large", "list<HandOverRef>"), 2: ("denied", "list<HandOverRef>")},
             True,
         ),
         "DeleteClient": Layout(DeleteClient, {"number": "u64", "confirmed": "list<u64>"}, {}, True),
@@ -6444,7 +6500,7 @@ LAYOUTS = Layouts(
         "ListUnconfirmedResponse": Layout(
             ListUnconfirmedResponse,
             {"operations": "list<OperationResult>", "hand_overs": "list<HandOver>", "more": "bool"},
-            {1: ("too_large", "list<HandOverRef>")},
+            {1: ("too_large", "list<HandOverRef>"), 2: ("denied", "list<HandOverRef>")},
             True,
         ),
         "CreateQueue": Layout(

@@ -270,7 +270,8 @@ class ReceivedMessages:
                 message.redelivered = message.redelivered or self._was_seen(message.hand_over, unseen)
             self.keep(strays, now)
         self.release(name for name in takeover.surplus if self._is_stray(name))
-        _report([name for name in takeover.too_large if self._is_stray(name)])
+        _report([name for name in takeover.too_large if self._is_stray(name)], TOO_LARGE_STRAYS)
+        _report([name for name in takeover.denied if self._is_stray(name)], DENIED_STRAYS)
         confirmations.hurry(now)
 
     def _was_seen(self, name: HandOverId | None, unseen: Collection[OperationId]) -> bool:
@@ -294,12 +295,16 @@ def _source(call: TakingCall[Any]) -> object:
     return type(call), call.queue_id
 
 
-def _report(too_large: list[HandOverId]) -> None:
-    if too_large:
-        _log.warning(
-            "%d messages that this client took before do not fit the frames of this connection, the first "
-            "with id %d; they stay with the service until it connects with a larger max_frame, to a "
-            "middleware that has one",
-            len(too_large),
-            too_large[0].message_id,
-        )
+TOO_LARGE_STRAYS = (
+    "%d messages that this client took before do not fit the frames of this connection, the first with id "
+    "%d; they stay with the service until it connects with a larger max_frame, to a middleware that has one"
+)
+DENIED_STRAYS = (
+    "%d messages that this client took before are from queues that its user may not read any more, the first "
+    "with id %d; they stay with the service until it connects when its user has the right to get again"
+)
+
+
+def _report(names: list[HandOverId], what: str) -> None:
+    if names:
+        _log.warning(what, len(names), names[0].message_id)

@@ -10,7 +10,19 @@ from telesto.client.calls.state import OperationId
 from telesto.client.errors import ProtocolViolationError
 from telesto.client.models import HandOverId, Message
 from telesto.protocol import packets
-from telesto.protocol.errors import MessageTooLargeError, TelestoError
+from telesto.protocol.errors import MessageTooLargeError, PermissionDeniedError, TelestoError
+
+#: Why a message that was taken is not told, and what to do.
+TOO_LARGE = (
+    MessageTooLargeError,
+    "the message that was taken does not fit the frames of this connection; it stays with the service until "
+    "the client connects with a larger max_frame, to a middleware that has one",
+)
+PERMISSION_DENIED = (
+    PermissionDeniedError,
+    "the user may not read from the queue any more; the message that was taken stays with the service until "
+    "the client connects when its user has the right to get again",
+)
 
 
 class Takeover:
@@ -25,6 +37,7 @@ class Takeover:
         surplus: messages that there was no space for.
         too_large: messages that fit no frame that this client accepts; they stay with the service, and with
             this client.
+        denied: messages that the user may not read any more; they stay with the service in the same way.
     """
 
     def __init__(self, wanted: Collection[OperationId], free: int) -> None:
@@ -36,6 +49,7 @@ class Takeover:
         self.hand_overs: dict[OperationId, list[Message]] = {}
         self.surplus: list[HandOverId] = []
         self.too_large: list[HandOverId] = []
+        self.denied: list[HandOverId] = []
 
     def add(self, page: packets.IdentifyClientResponse | packets.ListUnconfirmedResponse) -> None:
         """Adds a page."""
@@ -44,10 +58,11 @@ class Takeover:
             self._after_operation = packets.OperationRef(operation.session, operation.number)
         for hand_over in page.hand_overs:
             self._add_hand_over(hand_over.session, hand_over.number, hand_over.message)
-        for ref in page.too_large or ():
-            name = HandOverId(ref.session, ref.number, ref.message_id)
-            self.too_large.append(name)
-            self._after_hand_over = max(self._after_hand_over, name)
+        for refs, names in ((page.too_large, self.too_large), (page.denied, self.denied)):
+            for ref in refs or ():
+                name = HandOverId(ref.session, ref.number, ref.message_id)
+                names.append(name)
+                self._after_hand_over = max(self._after_hand_over, name)
 
     def next_page(self) -> packets.ListUnconfirmed:
         """Returns the request for what comes after the pages added."""
@@ -61,7 +76,7 @@ class Takeover:
             for message in messages
             if message.hand_over is not None
         }
-        return names.union(self.surplus, self.too_large)
+        return names.union(self.surplus, self.too_large, self.denied)
 
     def answer(self, call: Call[Any]) -> bool:
         """Gives the call the answer that was recorded; False when it is not listed, so it was not done."""
@@ -70,14 +85,15 @@ class Takeover:
         if results is not None:
             _answer_by_results(call, results)
             return True
-        too_large = [name for name in self.too_large if name[:2] == operation]
+        kept_back = [name for name in (*self.denied, *self.too_large) if name[:2] == operation]
         messages = self.hand_overs.pop(operation, None)
-        if messages is None and not too_large:
+        if messages is None and not kept_back:
             return False
         if not isinstance(call, TakingCall):
             call.error = ProtocolViolationError(f"{call.method} is recorded as a read", method=call.method)
-        elif too_large:
-            _answer_in_part(call, messages or [], too_large)
+        elif kept_back:
+            denied = kept_back[0] in self.denied
+            _answer_in_part(call, messages or [], kept_back[0], PERMISSION_DENIED if denied else TOO_LARGE)
         else:
             call.messages = messages or []
         return True
@@ -94,18 +110,17 @@ class Takeover:
         self.hand_overs.setdefault(operation, []).append(message_of(message, hand_over))
 
 
-def _answer_in_part(call: TakingCall[Any], messages: list[Message], too_large: list[HandOverId]) -> None:
+def _answer_in_part(
+    call: TakingCall[Any], messages: list[Message], kept_back: HandOverId, why: tuple[type[TelestoError], str]
+) -> None:
     """Gives a read what can be received. The read as a whole must not be confirmed, for the rest is not."""
     call.messages = messages
     call.from_recovered = True
     if not messages:
         call.number = 0
-        call.error = MessageTooLargeError(
-            "the message that was taken does not fit the frames of this connection; it stays with the "
-            "service until the client connects with a larger max_frame, to a middleware that has one",
-            method=call.method,
-            related_id=too_large[0].message_id,
-            queue_id=call.queue_id,
+        error, details = why
+        call.error = error(
+            details, method=call.method, related_id=kept_back.message_id, queue_id=call.queue_id
         )
 
 

@@ -28,6 +28,7 @@ from telesto.middleware.scheduling.single_request import (
     follow_up,
     numbered,
 )
+from telesto.middleware.security.users import readable_by
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import (
     AuthenticateResponse,
@@ -96,6 +97,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         address=request.pipeline.address,
         asking_user=None if limited is None else limited.user_id,
         names=None if limited is None else limited.patterns["clients"],
+        readable=readable_by(limited),
     )
     row = (await call(*identify))[0]
     wanted = packet.client_id or repr(packet.client_name)
@@ -107,7 +109,7 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
     check_error(row["error"], details, packet.client_id or None)
     client = Client(row["client_id"], row["session"], ClientMode(row["mode"]), row["temporary"])
     followed = partial(follow_up, call)
-    page = await read_page(followed, client, request.pipeline.frame_bytes, IDENTIFY_BYTES, settings)
+    page = await read_page(followed, client, user, request.pipeline.frame_bytes, IDENTIFY_BYTES, settings)
     answer = IdentifyClientResponse(
         client_id=client.client_id,
         client_name=row["client_name"],
@@ -119,8 +121,14 @@ async def identify_client(call: Call, request: Request, settings: ServerSettings
         hand_overs=page.hand_overs,
         more=page.more,
         too_large=page.too_large or None,
+        denied=page.denied or None,
     )
-    return Reply(answer, identity=client, audited={"taken_from": json.loads(row["former"] or "{}")})
+    return Reply(
+        answer,
+        identity=client,
+        arrivals=arrivals_of(row["queue_ids"], row["receiver_ids"]),
+        audited={"taken_from": json.loads(row["former"] or "{}")},
+    )
 
 
 async def list_unconfirmed(call: Call, request: Request, settings: ServerSettings) -> Reply:
@@ -129,6 +137,7 @@ async def list_unconfirmed(call: Call, request: Request, settings: ServerSetting
     page = await read_page(
         call,
         pipeline.client,
+        pipeline.user,
         pipeline.frame_bytes,
         LIST_BYTES,
         settings,
@@ -139,7 +148,13 @@ async def list_unconfirmed(call: Call, request: Request, settings: ServerSetting
         details = "the results of a request do not fit the frames that the client accepts"
         raise FailedError(failure_of(ErrorCode.MESSAGE_TOO_LARGE, details))
     return Reply(
-        ListUnconfirmedResponse(page.operations, page.hand_overs, page.more, too_large=page.too_large or None)
+        ListUnconfirmedResponse(
+            page.operations,
+            page.hand_overs,
+            page.more,
+            too_large=page.too_large or None,
+            denied=page.denied or None,
+        )
     )
 
 

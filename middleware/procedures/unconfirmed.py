@@ -10,6 +10,7 @@ from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.scheduling.message_rows import MESSAGE_OVERHEAD_BYTES, handed_over
 from telesto.middleware.scheduling.requests import Client
 from telesto.middleware.scheduling.single_request import Call, Row
+from telesto.middleware.security.users import User, readable_by
 from telesto.protocol.headers import content_bytes
 from telesto.protocol.packets import ElementResult, HandOver, HandOverRef, OperationRef, OperationResult
 
@@ -32,23 +33,26 @@ class Page:
 
     Attributes:
         too_large: hand-overs that fit no page.
+        denied: hand-overs from queues that the user may not read any more.
         more: there may be another page.
     """
 
     operations: list[OperationResult]
     hand_overs: list[HandOver] = field(default_factory=list)
     too_large: list[HandOverRef] = field(default_factory=list)
+    denied: list[HandOverRef] = field(default_factory=list)
     more: bool = True
 
     @property
     def empty(self) -> bool:
         """Tells whether nothing is listed, not even by name."""
-        return not (self.operations or self.hand_overs or self.too_large)
+        return not (self.operations or self.hand_overs or self.too_large or self.denied)
 
 
 async def read_page(
     call: Call,
     client: Client,
+    user: User | None,
     frame_bytes: int,
     besides_bytes: int,
     settings: ServerSettings,
@@ -57,8 +61,9 @@ async def read_page(
 ) -> Page:
     """Reads what fits the frame beside the rest of the answer: first all operations, then hand-overs.
 
-    A hand-over that would not fit a page of its own is only named. The page may be empty with more to come,
-    when not even the first of what there is fits this one.
+    A hand-over that would not fit a page of its own is only named, and so is one from a queue that the user
+    may not read any more: what it gets through a client needs the same right as a read. The page may be empty
+    with more to come, when not even the first of what there is fits this one.
     """
     space = frame_bytes - besides_bytes
     rows = await call(
@@ -74,7 +79,7 @@ async def read_page(
     operations, space = _fitting_operations(rows, space)
     page = Page(operations)
     if len(operations) == len(rows) < settings.max_page_rows:
-        await _add_hand_overs(page, call, client, frame_bytes, space, settings, after_hand_over)
+        await _add_hand_overs(page, call, client, user, frame_bytes, space, settings, after_hand_over)
     return page
 
 
@@ -94,6 +99,7 @@ async def _add_hand_overs(
     page: Page,
     call: Call,
     client: Client,
+    user: User | None,
     frame_bytes: int,
     space: int,
     settings: ServerSettings,
@@ -108,11 +114,19 @@ async def _add_hand_overs(
             after_message_id=after.message_id,
             max_rows=max(1, min(settings.max_page_rows, space // _HAND_OVER_BYTES)),
             max_bytes=max(0, min(space, settings.max_answer_bytes)),
+            readable=readable_by(user),
         )
     )
     _check_session(rows)
     page.more = bool(rows)
     for row in rows:
+        reference = HandOverRef(row["session"], row["number"], row["message_id"])
+        if row["denied"]:
+            space -= _REFERENCE_BYTES
+            if space < 0:
+                break
+            page.denied.append(reference)
+            continue
         message = handed_over(row)
         size = _HAND_OVER_BYTES + content_bytes(message)
         too_large = size > frame_bytes - LIST_BYTES
@@ -120,7 +134,7 @@ async def _add_hand_overs(
         if space < 0:
             break
         if too_large:
-            page.too_large.append(HandOverRef(row["session"], row["number"], row["message_id"]))
+            page.too_large.append(reference)
         else:
             page.hand_overs.append(HandOver(row["session"], row["number"], message))
 

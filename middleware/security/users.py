@@ -217,6 +217,11 @@ def visible_to(user: User | None) -> list[str] | None:
     return sorted({pattern for column in _COLUMNS.values() for pattern in user.patterns[column]})
 
 
+def readable_by(user: User | None) -> list[str] | None:
+    """Returns the patterns of the queues and topics that a user may read; None for all."""
+    return None if user is None or user.administrator else list(user.patterns["get"])
+
+
 class UserRegistry:
     """Finds users, and keeps those that are in use up to date.
 

@@ -148,6 +148,8 @@ class FakeService:
         self.max_frame = 1 << 24
         self.idle_limit_ms = 0
         self.page_rows = 1000
+        #: Queues from which the client's user may not read any more, as a takeover tells it.
+        self.unreadable: set[int] = set()
         self.addresses: list[str] = []
         #: The passwords of the users; with any, a connection has to log in.
         self.passwords: dict[str, str] = {}
@@ -584,7 +586,7 @@ class FakeConnection:
             packet.mode,
         )
         self.client, self.session = client, client.session
-        *page, too_large = self._page((0, 0), (0, 0, 0))
+        *page, too_large, denied = self._page((0, 0), (0, 0, 0))
         return packets.IdentifyClientResponse(
             client.client_id,
             client.name,
@@ -594,19 +596,20 @@ class FakeConnection:
             1,
             *page,
             too_large=too_large,
+            denied=denied,
         )
 
     def _on_list_unconfirmed(self, _: int, packet: packets.ListUnconfirmed) -> packets.Packet:
         operation, hand_over = packet.after_operation, packet.after_hand_over
-        *page, too_large = self._page(
+        *page, too_large, denied = self._page(
             (operation.session, operation.number), (hand_over.session, hand_over.number, hand_over.message_id)
         )
-        return packets.ListUnconfirmedResponse(*page, too_large=too_large)
+        return packets.ListUnconfirmedResponse(*page, too_large=too_large, denied=denied)
 
     def _page(
         self, after_operation: tuple[int, int], after_hand_over: tuple[int, int, int]
     ) -> tuple[Any, ...]:
-        """Operations, hand-overs, whether there is more, and hand-overs that are too large."""
+        """Operations, hand-overs, whether there is more, and hand-overs that are too large or denied."""
         assert self.client is not None
         most = self.service.page_rows
         operations = self.service.unconfirmed_operations(self.client.client_id, after_operation)
@@ -614,13 +617,18 @@ class FakeConnection:
         left = most - min(most, len(operations))
         more = len(operations) > most or len(hand_overs) > left
         held = self.max_frame - LISTED_OVERHEAD
-        fitting = [each for each in hand_overs[:left] if len(each.message.body) <= held]
-        too_large = [
-            packets.HandOverRef(each.session, each.number, each.message.message_id)
-            for each in hand_overs[:left]
-            if len(each.message.body) > held
-        ]
-        return operations[:most], fitting, more, too_large or None
+        fitting: list[packets.HandOver] = []
+        too_large: list[packets.HandOverRef] = []
+        denied: list[packets.HandOverRef] = []
+        for each in hand_overs[:left]:
+            ref = packets.HandOverRef(each.session, each.number, each.message.message_id)
+            if each.message.queue_id in self.service.unreadable:
+                denied.append(ref)
+            elif len(each.message.body) > held:
+                too_large.append(ref)
+            else:
+                fitting.append(each)
+        return operations[:most], fitting, more, too_large or None, denied or None
 
     def _on_confirm(self, _: int, packet: packets.Confirm) -> packets.Packet:
         assert self.client is not None

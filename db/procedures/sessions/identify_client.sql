@@ -4,9 +4,9 @@
 --             Writes also when the client is gone, which tells one that deletes itself that this was done.
 --             A user takes only its own clients, and those of nobody whose name its patterns match, which are its own
 --             from then on; others are to it as if they did not exist.
--- Errors:     check_violation for a token out of range
--- Locks:      client (exclusive, try)
--- Tables:     clients (read, update), users (read), deliveries (update), installation (read)
+-- Errors:     OVERLOADED (a quota of the user), check_violation for a token out of range
+-- Locks:      client (exclusive, try), and those of adopt_client
+-- Tables:     clients (read, update), users (read), deliveries (update), installation (read), and those of adopt_client
 CREATE OR REPLACE FUNCTION telesto.identify_client(
     wanted_id bigint,                   -- the client, or 0 to find it by name
     wanted_name text,                   -- its name when wanted_id is 0
@@ -21,6 +21,7 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     address text DEFAULT NULL,          -- the address of its connection
     asking_user bigint DEFAULT NULL,    -- the user to whom it has to belong; NULL when that does not matter
     names text[] DEFAULT NULL,          -- the patterns of the names that the user's clients may have
+    readable text[] DEFAULT NULL,       -- the patterns of the queues that the user may read
     OUT error smallint,                 -- NULL, BUSY (a transaction of the client is still running: try again),
                                         -- CLIENT_NOT_EXISTING, CLIENT_MODE_PERMISSION_VIOLATION (it has another mode,
                                         -- which is told) or SESSION_FENCED (another process has the client, or a later
@@ -31,7 +32,9 @@ CREATE OR REPLACE FUNCTION telesto.identify_client(
     OUT temporary boolean,              -- it is deleted when its connection is not seen any more
     OUT session bigint,                 -- its new session
     OUT incarnation text,               -- identifies this database
-    OUT former jsonb                    -- who had the session before, for people
+    OUT former jsonb,                   -- who had the session before, for people
+    OUT queue_ids bigint[],             -- per message that came back, see adopt_client: its queue
+    OUT receiver_ids bigint[]           -- the same: for whom; 0 for anyone
 )
 LANGUAGE plpgsql SECURITY DEFINER
 AS $$
@@ -77,9 +80,13 @@ BEGIN
     IF identify_client.error IS NOT NULL THEN
         RETURN;
     END IF;
-    UPDATE telesto.clients AS client
-    SET user_id = asking_user
-    WHERE client.client_id = found_id AND asking_user IS NOT NULL AND client.user_id IS DISTINCT FROM asking_user;
+    IF asking_user IS NOT NULL AND EXISTS (SELECT FROM telesto.clients AS client
+                                           WHERE client.client_id = found_id
+                                             AND client.user_id IS DISTINCT FROM asking_user) THEN
+        SELECT adopted.queue_ids, adopted.receiver_ids
+        INTO identify_client.queue_ids, identify_client.receiver_ids
+        FROM telesto.adopt_client(found_id, asking_user, readable) AS adopted;
+    END IF;
     SELECT client.client_id, client.name, client.mode, client.temporary
     INTO identify_client.client_id, identify_client.client_name, identify_client.mode, identify_client.temporary
     FROM telesto.clients AS client

@@ -25,6 +25,10 @@ BEGIN
         RETURN found_id;
     END IF;
     owner := telesto.own_client(caller, name);
+    IF found_id IS NOT NULL THEN
+        PERFORM telesto.adopt_for_sql(caller, found_id);
+        RETURN found_id;
+    END IF;
     PERFORM telesto.require_name(name);
     LOOP
         SELECT client.client_id INTO found_id FROM telesto.clients AS client WHERE client.name = client_of.name;

@@ -1,8 +1,9 @@
 -- Procedure:  require_client
 -- Purpose:    Refuses a call of a SQL user that names a client who does not exist or may not change anything. Clients
 --             of others are to it as if they did not exist.
---             Takes no fence: the caller's transaction is the unit, not the client's session.
--- Errors:     TL005 CLIENT_NOT_EXISTING, TL013 CLIENT_MODE_PERMISSION_VIOLATION
+--             Takes no fence: the caller's transaction is the unit, not the client's session. A user that changes
+--             something takes a client of nobody first, see client_of.
+-- Errors:     TL005 CLIENT_NOT_EXISTING, TL013 CLIENT_MODE_PERMISSION_VIOLATION, TL032 PERMISSION_DENIED
 -- Tables:     clients (read)
 CREATE OR REPLACE FUNCTION telesto.require_client(
     caller telesto.users,  -- see sql_caller
@@ -25,6 +26,9 @@ BEGIN
         PERFORM telesto.raise_error(:CLIENT_NOT_EXISTING, format('there is no client %s', coalesce(client_id::text, 'NULL')));
     ELSIF changing AND found_mode <> 1 THEN
         PERFORM telesto.raise_error(:CLIENT_MODE_PERMISSION_VIOLATION, format('client %s is READ_ONLY', client_id));
+    ELSIF changing AND caller.user_id IS DISTINCT FROM found_user AND caller.user_id IS NOT NULL THEN
+        PERFORM telesto.raise_error(:PERMISSION_DENIED, format(
+            'client %s belongs to nobody; telesto.declare_client takes it for user %L', client_id, caller.name));
     END IF;
 END
 $$;

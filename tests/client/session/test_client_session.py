@@ -41,6 +41,7 @@ from telesto.protocol.errors import (
     ErrorCode,
     InternalError,
     MessageTooLargeError,
+    PermissionDeniedError,
     QueueFullError,
     QueueNameNotUniqueError,
     QueueNotExistingError,
@@ -865,6 +866,41 @@ def test_a_read_whose_answer_is_lost_may_bring_less_than_it_took(
     wire.cut()
     wire.settle()
     assert [len(message.body) for message in wire.run(read(queue_id))] == [70_000]
+
+
+def test_a_read_whose_answer_is_lost_is_refused_when_the_user_may_not_read_any_more(
+    wire: Wire, service: FakeService, queue_id: int
+) -> None:
+    """The message stays with the client, which gets it once its user may read again."""
+    service.page_rows = 1
+    wire.run(put(queue_id, b"mine"))
+    call = wire.start(read(queue_id))
+    lose_answers(wire)
+    service.unreadable.add(queue_id)
+    wire.settle()
+    with pytest.raises(PermissionDeniedError, match="right to get again") as raised:
+        wire.finish(call)
+    [kept] = [stored for kept in service.deliveries.values() for stored in kept]
+    assert raised.value.related_id == kept.message_id
+    wire.advance(60)
+    assert service.deliveries, "it is not confirmed"
+    service.unreadable.clear()
+    wire.cut()
+    wire.settle()
+    assert bodies(wire.run(read(queue_id))) == [b"mine"]
+
+
+def test_a_new_process_is_told_of_what_its_user_may_not_read(
+    wire: Wire, clock: Clock, service: FakeService, queue_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire.run(put(queue_id, b"mine"))
+    [message] = wire.run(read(queue_id))
+    wire.cut()
+    service.unreadable.add(queue_id)
+    after = Wire(clock, service)
+    after.connect(existing="use")
+    assert [record.args for record in caplog.records] == [(1, message.message_id)]
+    assert after.run(read(queue_id)) == []
 
 
 def test_what_is_owed_for_a_message_that_no_frame_holds_is_confirmed(

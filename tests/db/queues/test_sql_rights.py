@@ -446,3 +446,33 @@ def test_a_call_looks_its_caller_up_once(
             )
             == 1
         )
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        "SELECT telesto.put_message(telesto.declare_client('owners-client'), 1, 'x')",
+        "SELECT telesto.put('secret', 'x', sender => 'owners-client')",
+        "SELECT telesto.put_to_topic('secret', 'x', sender => 'owners-client')",
+    ],
+)
+def test_a_client_of_nobody_is_its_users_once_the_user_puts_as_it(
+    calls: Calls, become: Callable[..., Application], put: str
+) -> None:
+    """It counts for the quota, and what was handed to it from queues that the user may not read goes back."""
+    client = calls.register("owners-client")
+    queue = calls.create_queue(client, name="secret")
+    calls.put_bodies(client, queue, b"taken")
+    calls.take_one(client, queue)
+    shop = become("shop", clients=["*"], put=["*"], max_clients=0)
+    assert (client.client_id, queue) == (1, 1)
+    assert shop.refused("SELECT telesto.put_message(1, 1, 'x')") == DENIED
+    assert shop.refused(put) == OVER_QUOTA
+    assert calls.scalar("SELECT count(*) FROM telesto.deliveries") == 1
+    calls.connection.execute("UPDATE telesto.users SET max_clients = 1")
+    assert shop.value(put)
+    assert shop.value(put)
+    shop_id = calls.scalar("SELECT user_id FROM telesto.users WHERE name = 'shop'")
+    assert calls.scalar("SELECT user_id FROM telesto.clients WHERE name = 'owners-client'") == shop_id
+    assert calls.scalar("SELECT count(*) FROM telesto.deliveries") == 0
+    assert calls.scalar("SELECT redelivered FROM telesto.messages") is True
