@@ -61,15 +61,16 @@ def note_move(url: str) -> bool:
     return moved
 
 
-def renew_incarnation(url: str) -> Renewal:
+def renew_incarnation(url: str, *, alone: bool = False) -> Renewal:
     """Give the database a new identity, and forget the earlier middlewares.
 
     Clients that knew the old identity no longer trust the database's answers about their requests. Needs the
-    rights of the schema's owner.
+    rights of the schema's owner. ``alone`` says that nobody else can reach the database: its middlewares are
+    those of the original then, however recent their heartbeats are.
 
     Raises MiddlewaresAliveError, NotInstalledError, or psycopg.Error if the database refuses.
     """
-    with _at_rest(url) as connection:
+    with _at_rest(url, alone) as connection:
         renewed = connection.execute(RENEW).fetchone()
         if read_places(connection) is not None:
             keep_place(connection)
@@ -80,7 +81,7 @@ def renew_incarnation(url: str) -> Renewal:
 
 
 @contextmanager
-def _at_rest(url: str) -> Iterator[psycopg.Connection]:
+def _at_rest(url: str, alone: bool = False) -> Iterator[psycopg.Connection]:
     """Yield a transaction without middlewares: none is alive, and none can register before its end."""
     with psycopg.connect(url) as connection, connection.transaction():
         row = connection.execute("SELECT to_regclass('telesto.installation') IS NULL").fetchone()
@@ -88,7 +89,8 @@ def _at_rest(url: str) -> Iterator[psycopg.Connection]:
             raise NotInstalledError("there is no Telesto in this database")
         # No middleware can register from here to the commit.
         connection.execute("LOCK TABLE telesto.middlewares IN SHARE ROW EXCLUSIVE MODE")
-        _require_rest(connection)
+        if not alone:
+            _require_rest(connection)
         yield connection
 
 

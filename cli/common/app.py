@@ -26,6 +26,8 @@ from telesto.version import VERSION
 COMMANDS = {
     "serve": "serve.serve",
     "db": "admin.db",
+    "backup": "admin.backup",
+    "restore": "admin.backup",
     "queue": "admin.queue",
     "put": "messages.put",
     "get": "messages.get",
