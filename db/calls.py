@@ -291,6 +291,8 @@ def get_message_history(
     max_records: int | None,
     max_bytes: int | None,
     max_probes: int | None,
+    asking_user: int | None,
+    administered: Sequence[str | None] | None,
 ) -> Statement:
     """Tells what is known of a message: how it and its hand-overs ended, and where it is now."""
     return (
@@ -301,6 +303,8 @@ def get_message_history(
         max_records,
         max_bytes,
         max_probes,
+        asking_user,
+        administered,
     )
 
 
@@ -436,10 +440,26 @@ def list_consumers(
 
 
 def list_dead_letters(
-    *, from_queue: int | None, after_message_id: int | None, max_rows: int | None, max_bytes: int | None
+    *,
+    from_queue: int | None,
+    after_message_id: int | None,
+    max_rows: int | None,
+    max_bytes: int | None,
+    asking_client: int | None,
+    asking_user: int | None,
+    directed: bool | None,
 ) -> Statement:
     """Shows the dead letters of a queue by rising id."""
-    return _TEXTS["list_dead_letters"], from_queue, after_message_id, max_rows, max_bytes
+    return (
+        _TEXTS["list_dead_letters"],
+        from_queue,
+        after_message_id,
+        max_rows,
+        max_bytes,
+        asking_client,
+        asking_user,
+        directed,
+    )
 
 
 def list_middlewares(*, after_id: int | None, max_rows: int | None) -> Statement:

@@ -25,6 +25,7 @@ from telesto.middleware.scheduling.single_request import (
     note_part,
     numbered,
 )
+from telesto.middleware.security.users import Right
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.headers import content_bytes
 from telesto.protocol.packet import Packet
@@ -47,13 +48,21 @@ def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
 
 
 def _list(request: Request, settings: ServerSettings) -> calls.Statement:
-    packet = request.packet
+    packet, user = request.packet, request.pipeline.user
     rows, size = _bounds(request, settings)
     return calls.list_dead_letters(
         from_queue=packet.queue_id,
         after_message_id=packet.after_message_id,
         max_rows=rows,
         max_bytes=min(size, settings.max_page_bytes),
+        asking_client=request.pipeline.client.client_id,
+        asking_user=None if user is None else user.user_id,
+        # Decided a moment ago, as the request needs one of several rights on the queue.
+        directed=(
+            user is None
+            or user.administrator
+            or bool(user.decisions.get(packet.queue_id, 0) & Right.ADMIN.value)
+        ),
     )
 
 

@@ -26,7 +26,7 @@ def _bounds(request: Request, settings: ServerSettings) -> tuple[int, int]:
 
 
 def _statement(request: Request, settings: ServerSettings) -> calls.Statement:
-    packet = request.packet
+    packet, user = request.packet, request.pipeline.user
     records, content_bytes = _bounds(request, settings)
     return calls.get_message_history(
         wanted_id=packet.message_id,
@@ -35,6 +35,8 @@ def _statement(request: Request, settings: ServerSettings) -> calls.Statement:
         max_records=records,
         max_bytes=content_bytes,
         max_probes=settings.max_history_probes,
+        asking_user=None if user is None else user.user_id,
+        administered=[] if user is None else ["*"] if user.administrator else list(user.patterns["admin"]),
     )
 
 

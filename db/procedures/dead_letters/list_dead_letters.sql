@@ -1,11 +1,15 @@
 -- Procedure:  list_dead_letters
 -- Purpose:    Shows the dead letters of a queue by rising id. The queue may be gone.
--- Tables:     dead_letters, take_states (read)
+-- Tables:     dead_letters, take_states, clients (read)
 CREATE OR REPLACE FUNCTION telesto.list_dead_letters(
     from_queue bigint,        -- the queue
     after_message_id bigint,  -- the last letter of the page before; 0 for the first page
     max_rows int,             -- at most this many
-    max_bytes bigint          -- at most this many bytes of bodies; a first letter comes whatever its size
+    max_bytes bigint,         -- at most this many bytes of bodies; a first letter comes whatever its size
+    asking_client bigint DEFAULT 0,    -- the client that asks
+    asking_user bigint DEFAULT NULL,   -- its user; NULL for nobody
+    directed boolean DEFAULT true      -- whether it may see all that is for one receiver; else see may_see_directed, and the
+                              -- others are left out
 )
 RETURNS TABLE (
     error smallint,               -- NULL, or QUEUE_NOT_EXISTING in a single row: there is no such queue, and the first
@@ -49,6 +53,7 @@ BEGIN
                  OVER position AS bytes
           FROM (SELECT letter.* FROM telesto.dead_letters AS letter
                 WHERE letter.queue_id = from_queue AND letter.message_id > after_message_id
+                  AND (directed OR telesto.may_see_directed(letter.receiver_id, letter.sender_id, asking_client, asking_user))
                 ORDER BY letter.message_id
                 LIMIT max_rows) AS letter
           WINDOW position AS (ORDER BY letter.message_id ROWS UNBOUNDED PRECEDING)) AS page

@@ -6,10 +6,12 @@
 CREATE OR REPLACE FUNCTION telesto.get_message_history(
     wanted_id bigint,      -- the message
     in_queue bigint,       -- only in this queue; 0 for all
-    asking_client bigint,  -- who asks: what is for another client alone is not shown, unless it is the sender's
+    asking_client bigint,  -- who asks: the content of what is for one receiver is shown as may_see_directed says
     max_records int,       -- of how it ended at most this many, the latest
     max_bytes int,         -- no body longer than that, its headers included
-    max_probes int         -- at most this many look-ups among what waits
+    max_probes int,        -- at most this many look-ups among what waits
+    asking_user bigint DEFAULT NULL,  -- the user of the client that asks; NULL for nobody
+    administered text[] DEFAULT '{}'  -- patterns of the queues of which the user sees what is for others, too
 )
 RETURNS TABLE (
     error smallint,               -- NULL, or MESSAGE_NOT_EXISTING in a single row
@@ -64,10 +66,10 @@ BEGIN
            record.due_at, record.deadline, record.ended_at, record.reason,
            CASE WHEN record.has_body AND record.body_place = 1
                      AND octet_length(record.body) + coalesce(telesto.headers_bytes(record.headers), 0) <= max_bytes
-                     AND (record.receiver_id = 0 OR asking_client IN (record.receiver_id, record.sender_id))
+                     AND shown.directed
                 THEN record.body END,
            CASE WHEN record.headers_place = 1 AND telesto.headers_bytes(record.headers) <= max_bytes
-                     AND (record.receiver_id = 0 OR asking_client IN (record.receiver_id, record.sender_id))
+                     AND shown.directed
                 THEN record.headers END
     FROM ((SELECT history.ending::text AS state, history.queue_id, history.sender_id, history.receiver_id,
                   history.priority, history.context, history.time_of_arrival, history.put_through, history.attempt,
@@ -137,6 +139,8 @@ BEGIN
                        WHERE known.middleware_id = record.put_through LIMIT 1) AS putting ON true
     LEFT JOIN LATERAL (SELECT known.address FROM telesto.middleware_names AS known
                        WHERE known.middleware_id = record.handed_over_through LIMIT 1) AS taking ON true
+    CROSS JOIN LATERAL (SELECT telesto.may_see_directed(record.receiver_id, record.sender_id, asking_client, asking_user)
+                               OR coalesce(telesto.name_matches(administered, queue.name), false) AS directed) AS shown
     WHERE in_queue = 0 OR record.queue_id = in_queue
     -- Where it is now comes last.
     ORDER BY record.state IN ('ready', 'delayed', 'handed_over', 'leased', 'dead_letter'), record.ended_at;

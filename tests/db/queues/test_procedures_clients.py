@@ -31,6 +31,7 @@ def test_a_new_client_starts_with_session_one_and_the_incarnation_of_the_databas
     assert row["incarnation"] == str(calls.scalar("SELECT incarnation FROM telesto.installation"))
     identified = calls.row("identify_client", row["client_id"], "")
     assert set(identified.pop("former")) == {"since"}
+    assert (identified.pop("queue_ids"), identified.pop("receiver_ids")) == (None, None)
     assert identified == {
         "error": None,
         "client_id": row["client_id"],
