@@ -139,9 +139,15 @@ def add(
         )
     _tell(name, "added", password if generate else None, as_json=as_json)
     if not others:
-        output.print_note("This is the first user: from now on, everybody has to log in.")
+        quoted = shlex.quote(name)
+        output.print_note(
+            "This is the first user: from now on, everybody has to log in, such as by "
+            f"TELESTO_USER={quoted} and TELESTO_PASSWORD_FILE=FILE."
+        )
         if not administrator:
-            output.print_note("No user is an administrator yet: telesto user allow NAME --administrator")
+            output.print_note(
+                f"No user is an administrator yet: telesto user allow {quoted} --administrator"
+            )
 
 
 def passwd(

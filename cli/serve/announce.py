@@ -25,12 +25,16 @@ class Announcement:
         as_json: print it as one JSON object.
         tls: both ports speak TLS.
         advertised: the address that clients are told; None for that of the socket.
+        has_users: there are users, so that everybody has to log in.
+        needs_users: everybody has to log in, also while there are no users.
     """
 
     data_dir: Path | None
     as_json: bool
     tls: bool
     advertised: str | None
+    has_users: bool
+    needs_users: bool
 
     def print(self, host: str, port: int, admin: tuple[str, int] | None = None) -> None:
         """Print it, for people or as one JSON object; the service goes on if it cannot be printed."""
@@ -58,26 +62,33 @@ class Announcement:
         if admin:
             output.print_line(f"Metrics: {'https' if self.tls else 'http'}://{_address(*admin)}/metrics")
         output.print_line("Try, in another terminal:")
-        for command in _first_commands(self._url(host, port)):
+        for command in self._first_commands(self._url(host, port)):
             output.print_line(f"  {command}")
+
+    def _first_commands(self, url: str) -> list[str]:
+        from telesto.cli.common.options import DEFAULT_DATA_DIRECTORY, DEFAULT_URL
+
+        setting = [] if url == DEFAULT_URL else [f"export TELESTO_URL={url}"]
+        login = []
+        if self.needs_users and not self.has_users:
+            usual = self.data_dir is None or self.data_dir == DEFAULT_DATA_DIRECTORY.resolve()
+            place = "" if usual else f" --data-dir {shlex.quote(str(self.data_dir))}"
+            login.append(f"telesto user add NAME --administrator{place}")
+        if self.needs_users or self.has_users:
+            login.append("export TELESTO_USER=NAME TELESTO_PASSWORD_FILE=FILE  # the file has the password")
+        return [
+            *_to_find_telesto(),
+            *setting,
+            *login,
+            "telesto queue create orders",
+            "telesto put orders hello",
+            "telesto get orders",
+        ]
 
     def _url(self, host: str, port: int) -> str:
         if self.tls:  # the certificate is for the name that clients are told
             return f"telestos://{self.advertised or _address(WILDCARDS.get(host, host), port)}"
         return f"telesto://{_address(WILDCARDS.get(host, host), port)}"
-
-
-def _first_commands(url: str) -> list[str]:
-    from telesto.cli.common.options import DEFAULT_URL
-
-    setting = [] if url == DEFAULT_URL else [f"export TELESTO_URL={url}"]
-    return [
-        *_to_find_telesto(),
-        *setting,
-        "telesto queue create orders",
-        "telesto put orders hello",
-        "telesto get orders",
-    ]
 
 
 def _to_find_telesto() -> list[str]:

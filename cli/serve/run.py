@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
 from pydantic import SecretStr
 
 from telesto.cli.admin.database import explained_errors
@@ -83,7 +84,12 @@ def run_service(plan: ServePlan) -> int:
             url = settings.database_url.get_secret_value()
             data_dir = None if has_database(plan.settings) else plan.data_dir
             announcement = Announcement(
-                data_dir, plan.as_json, settings.tls_certificate is not None, settings.advertised_address
+                data_dir,
+                plan.as_json,
+                settings.tls_certificate is not None,
+                settings.advertised_address,
+                _has_users(url),
+                listening.is_exposed(settings) and not settings.insecure,
             )
             serve = serve_single if settings.processes == 1 else serve_processes
             try:
@@ -156,6 +162,16 @@ def _database(plan: ServePlan, stop: Stop) -> Iterator[ServerSettings]:
         stop.at_once = server.stop
         directory = plan.settings.disk_directory or server.cluster
         yield plan.settings.model_copy(update={"database_url": SecretStr(url), "disk_directory": directory})
+
+
+def _has_users(url: str) -> bool:
+    """Whether there are users, for what is announced; an error is for the middleware to tell."""
+    try:
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT has_users FROM telesto.get_login_state()").fetchone()
+    except psycopg.Error:
+        return False
+    return row is not None and bool(row[0])
 
 
 async def _await_database(url: str, settings: ServerSettings) -> None:

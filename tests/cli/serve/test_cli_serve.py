@@ -67,6 +67,30 @@ def test_tells_a_newcomer_what_to_do_next(bare_telesto: CommandLine, data_dir: P
     assert outputs[-1] == b"hello\n"
 
 
+@pytest.mark.parametrize("exposed", [False, True])
+def test_tells_how_to_log_in_where_everybody_has_to(
+    bare_telesto: CommandLine, database_url: str, tmp_path: Path, exposed: bool
+) -> None:
+    tls = ("--host", "0.0.0.0", *_certificate(tmp_path, trustme.CA()))
+    serve = ("serve", "--database-url", database_url, "--port", "0", *(tls if exposed else ()))
+
+    def tried() -> list[str]:
+        with bare_telesto.started(*serve, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout is not None
+            said: list[str] = []
+            while not said or not said[-1].startswith("telesto get"):
+                said.append(process.stdout.readline().decode().strip())
+            process.terminate()
+            assert process.wait(TIMEOUT_S) == 0
+        return [line for line in said if "user" in line.lower()]
+
+    log_in = "export TELESTO_USER=NAME TELESTO_PASSWORD_FILE=FILE  # the file has the password"
+    assert tried() == (["telesto user add NAME --administrator", log_in] if exposed else [])
+    with psycopg.connect(database_url) as connection:
+        connection.execute("INSERT INTO telesto.users (name) VALUES ('ops')")
+    assert tried() == [log_in]
+
+
 def test_sigterm_while_the_database_is_waited_for(bare_telesto: CommandLine) -> None:
     with bare_telesto.started(
         "serve", "--database-url", "postgresql://127.0.0.1:1/none", "--port", "0"
