@@ -115,6 +115,8 @@ class TlsFileError(TlsError):
 class CredentialsError(AuthenticationFailedError):
     """What the client is to log in by cannot be used, such as a file that is empty. Nothing was sent."""
 
+    code = None  # type: ignore[assignment]  # it is no answer of the service
+
 
 class LoginsPausedError(NotConnectedError):
     """Too many logins have failed: the service hears no more of them for ``retry_after`` seconds."""

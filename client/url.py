@@ -127,8 +127,8 @@ def _read_secret(path: str) -> str:
         with open(path, "rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)
     except OSError as error:
-        raise CredentialsError(f"cannot read {path} to log in: {error.strerror}") from None
-    return secret_of(content, path)
+        raise CredentialsError(f"cannot read {path!r} to log in: {error.strerror}") from None
+    return secret_of(content, f"the file {path!r}")
 
 
 def secret_of(content: bytes, shown: str) -> str:

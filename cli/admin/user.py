@@ -145,9 +145,7 @@ def add(
             f"TELESTO_USER={quoted} and TELESTO_PASSWORD_FILE=FILE."
         )
         if not administrator:
-            output.print_note(
-                f"No user is an administrator yet: telesto user allow {quoted} --administrator"
-            )
+            output.print_note(f"No user is an administrator yet: telesto user allow {quoted} --administrator")
 
 
 def passwd(
@@ -171,7 +169,8 @@ def passwd(
         verifier = _verifier(password)
         _locked(connection, name)
         _update(connection, name, {"verifier": verifier})
-    _tell(name, "password changed", password if generate else None, as_json=as_json)
+    done = "password removed" if no_password else "password changed"
+    _tell(name, done, password if generate else None, as_json=as_json)
 
 
 def list_users(
@@ -216,9 +215,9 @@ def show(
             "name": user["name"],
             "enabled": _yes(user["enabled"]),
             "password": _yes(user["password"]),
-            "tags": " ".join(tag for tag in _TAGS if user[tag]),
-            **{right: _shown(user[right]) for right in _RIGHTS},
-            "SQL roles": _shown(user["sql_roles"]),
+            "tags": _shown([tag for tag in _TAGS if user[tag]]) or None,
+            **{right: _shown(user[right]) or None for right in _RIGHTS},
+            "SQL roles": _shown(user["sql_roles"]) or None,
             "created (UTC)": str(_as_dict(user)["created_at"])[:19],
         }
     )

@@ -30,7 +30,7 @@ BEGIN
     END IF;
     IF used >= quota THEN
         PERFORM telesto.raise_error(:QUOTA_EXCEEDED, format(
-            'user %L has %s %s and may have no more than %s; it must delete some, or get a larger quota: telesto user quota %s --%s',
+            'user %L has %s %s and may have no more than %s; it must delete some, or get a larger quota: telesto user quota %L --%s N',
             user_name, used, what, quota, user_name, what));
     END IF;
 END

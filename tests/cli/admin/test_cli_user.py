@@ -275,3 +275,40 @@ def test_an_address_that_others_reach(users: CommandLine, database_url: str) -> 
             process.terminate()
             _, told = process.communicate(timeout=TIMEOUT_S)
             assert b"insecure" in told
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_list_fits_a_terminal(users: CommandLine, database: psycopg.Connection, columns: int) -> None:
+    """With long names, long and many patterns, and a user of each kind."""
+    for number in range(30):
+        name = f"user-{number}" if number % 7 else f"warehouse-department-of-the-north-{number}"
+        database.execute(
+            "INSERT INTO telesto.users (name, put, clients, monitor, enabled) VALUES (%s, %s, %s, %s, %s)",
+            (name, ["a-long-pattern-*" * 3] * (number % 4), ["*"], number % 9 == 0, number % 8 != 0),
+        )
+    users.environment["COLUMNS"] = str(columns)
+    terminal, its_end = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "user", "list"],
+        stdin=subprocess.DEVNULL,
+        stdout=its_end,
+        stderr=subprocess.STDOUT,
+        env=users.environment,
+        cwd=users.home,
+    )
+    os.close(its_end)
+    shown = b""
+    try:
+        while data := os.read(terminal, 4096):
+            shown += data
+    except OSError:  # the other end is closed
+        pass
+    os.close(terminal)
+    assert process.wait(TIMEOUT_S) == 0
+    header, *lines = shown.decode().splitlines()
+    assert header.split() == ["name", "login", "may", "SQL", "roles"]
+    assert len(lines) == 30
+    assert max(map(len, lines)) <= columns
+    assert sum(line.startswith("warehouse-") for line in lines) == 5
+    assert sum("monitor" in line for line in lines) == 4
+    assert sum("disabled" in line for line in lines) == 4

@@ -58,9 +58,9 @@ def test_every_command_ends_the_same_way(
     assert "asks for a login; write telesto://USER" in shop.error(77, *command)
     (shop.home / "empty").touch()
     shop.environment |= {"TELESTO_USER": "shop", "TELESTO_PASSWORD_FILE": "empty"}
-    assert "empty is empty" in shop.error(2, *command)
+    assert "the file 'empty' is empty" in shop.error(2, *command)
     shop.environment["TELESTO_PASSWORD_FILE"] = "nowhere"
-    assert "cannot read nowhere to log in" in shop.error(2, *command)
+    assert "cannot read 'nowhere' to log in" in shop.error(2, *command)
     tls = service_url.replace("telesto:", "telestos:") + "/?tls_ca=/nowhere"
     assert "tls_ca /nowhere cannot be used" in shop.error(2, *command, "--url", tls)
 
@@ -75,6 +75,19 @@ def test_a_missing_right_is_named(shop: CommandLine, command: tuple[str, ...]) -
     option = "--configure" if "create" in command else "--put"
     name = {"topic": "prices", "queue": "new"}.get(command[0], "orders")
     assert f"to allow it: telesto user allow shop {option} {name} (PERMISSION_DENIED)" in said
+
+
+def test_a_worker_that_may_not_begin_ends_with_a_line(shop: CommandLine) -> None:
+    (shop.home / "shop.py").write_text(
+        "from telesto.tasks import App\napp = App()\n@app.task(queue='new')\ndef task() -> None: ...\n"
+    )
+    said = shop.error(77, "worker", "shop:app")
+    assert "to allow it: telesto user allow shop --configure new" in said or "--get new" in said
+    shop.environment["TELESTO_PASSWORD"] = "hunter2 wrong"
+    assert "refuses the login of 'shop'" in shop.error(77, "worker", "shop:app")
+    shop.environment["TELESTO_PASSWORD_FILE"] = "nowhere"
+    del shop.environment["TELESTO_PASSWORD"]
+    assert "cannot read 'nowhere'" in shop.error(2, "worker", "shop:app")
 
 
 @pytest.mark.parametrize(

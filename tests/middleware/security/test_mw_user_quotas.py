@@ -161,5 +161,5 @@ async def test_what_a_user_has_in_the_database_is_limited_for_all_middlewares(
     assert (answer.code, answer.error_class) == (ErrorCode.QUOTA_EXCEEDED, ErrorClass.REJECTED)
     what = quota.removeprefix("max_")
     assert f"user 'limited' has 2 {what} and may have no more than 2" in answer.details
-    assert f"telesto user quota limited --{what}" in answer.details
+    assert f"telesto user quota 'limited' --{what} N" in answer.details
     await (await _registered(server, connect, "free")).create_queue()
