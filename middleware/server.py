@@ -206,15 +206,18 @@ class MiddlewareServer:
         self.disk = Disk(database.make("disk").call, self.counters, settings, clock)
 
     def _make_consumers(self, clock: Callable[[], float]) -> None:
-        settings, counters, call = self._settings, self.counters, shared(self.database.make("consumers"))
+        settings, counters = self._settings, self.counters
+        call = shared(self.database.make("consumers", lock_wait_ms=settings.lock_wait_ms))
+        # Of their own, so that leases do not run out while those calls wait for locks.
+        leases_call = shared(self.database.make("leases", lock_wait_ms=settings.lock_wait_ms))
         self._leaving = LeavingConsumers(call, self._announcer, settings)
         self._consumer_changes = ConsumerChanges(call, self._announcer, settings)
         consumers = self.consumers = ConsumerRegistry(
             self.room, self._leaving, self._consumer_changes, settings
         )
         self._monitor = BehaviourMonitor(consumers, self._consumer_changes, counters, self._deadlines, clock)
-        self._leases = LeaseRenewal(call, consumers, self._announcer, settings)
-        self._lost_leases = LostLeases(call, consumers, self._monitor, self.peers, settings)
+        self._leases = LeaseRenewal(leases_call, consumers, self._announcer, settings)
+        self._lost_leases = LostLeases(leases_call, consumers, self._monitor, self.peers, settings)
         self._claims = ClaimTracker(consumers, self._announcer, counters, settings)
 
     def _make_workers(self) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+
 from telesto.db import calls
 from telesto.middleware.common.failures import failure_of
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer
+from telesto.middleware.consumers.queue_by_queue import queue_by_queue
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
 from telesto.protocol.errors import ErrorCode
@@ -37,30 +42,32 @@ class ConsumerChanges:
         self.work.poke()
 
     async def send(self) -> None:
-        """Sends the changes. Raises what Call raises."""
-        while self._changed:
-            some = dict(list(self._changed.items())[:_CONSUMERS_MAX])
-            for consumer in some:
-                del self._changed[consumer]
-            members = [consumer for consumer in some if not consumer.ended]
-            if members:
-                await self._tell(members, some)
+        """Sends the changes. Raises what Call raises.
 
-    async def _tell(self, members: list[Consumer], slow: dict[Consumer, bool]) -> None:
+        Those of queues that are locked are left for the next time.
+        """
+        slow, self._changed = self._changed, {}
+        unsent = [consumer for consumer in slow if not consumer.ended]
+        locked: list[Consumer] = []
         try:
-            rows = await self._call(
-                *calls.change_consumers(
-                    queue_ids=[consumer.queue_id for consumer in members],
-                    consumer_ids=[consumer.consumer_id for consumer in members],
-                    slow=[slow[consumer] for consumer in members],
-                    paused=[consumer.paused for consumer in members],
-                )
-            )
-        except Exception:
-            # It is sent again, together with a later change.
-            for consumer in members:
+            while unsent:
+                some = unsent[:_CONSUMERS_MAX]
+                locked += await queue_by_queue(some, attrgetter("queue_id"), partial(self._tell, slow))
+                del unsent[:_CONSUMERS_MAX]
+        finally:
+            # They are sent again, together with later changes.
+            for consumer in (*unsent, *locked):
                 self._changed[consumer] = slow[consumer] or self._changed.get(consumer, False)
-            raise
+
+    async def _tell(self, slow: dict[Consumer, bool], members: Sequence[Consumer]) -> None:
+        rows = await self._call(
+            *calls.change_consumers(
+                queue_ids=[consumer.queue_id for consumer in members],
+                consumer_ids=[consumer.consumer_id for consumer in members],
+                slow=[slow[consumer] for consumer in members],
+                paused=[consumer.paused for consumer in members],
+            )
+        )
         for consumer in members:
             # A consumer that became slow again meanwhile waits for the next call.
             consumer.suspended = self._changed.get(consumer, False)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from telesto.db import calls
 from telesto.middleware.common.failures import BUSY
 from telesto.middleware.common.periodic import Periodic
 from telesto.middleware.common.settings import ServerSettings
 from telesto.middleware.consumers.consumer import Consumer, LeaseKey
+from telesto.middleware.consumers.queue_by_queue import queue_by_queue
 from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.scheduling.single_request import Call, arrivals_of
 from telesto.middleware.waiting.room import Announcer
@@ -64,9 +66,15 @@ class LeaseRenewal:
         self._returning += returning
         for start in range(0, len(keeping), self._rows_max):
             await self._keep(keeping[start : start + self._rows_max])
-        while self._returning:
-            await self._return(self._returning[: self._rows_max])
-            del self._returning[: self._rows_max]
+        returning = self._returning
+        locked: list[LeaseRef] = []
+        try:
+            while returning:
+                some = returning[: self._rows_max]
+                locked += await queue_by_queue(some, attrgetter("consumer_id"), self._return)
+                del returning[: self._rows_max]
+        finally:
+            self._returning = returning + locked
 
     async def _keep(self, keeping: list[tuple[Consumer, LeaseKey, float | None]]) -> None:
         now = self._clock()
@@ -86,7 +94,7 @@ class LeaseRenewal:
             if begun_s is not None:
                 consumer.noted(key)
 
-    async def _return(self, refs: list[LeaseRef]) -> None:
+    async def _return(self, refs: Sequence[LeaseRef]) -> None:
         rows = await self._call(
             *calls.return_waiting(
                 consumer_ids=[ref.consumer_id for ref in refs],

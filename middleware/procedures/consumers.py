@@ -45,7 +45,7 @@ class JoinQueueHandler:
             )
         try:
             # Joining ends the consumers of an earlier connection, without knowing what they had begun.
-            await self._leaving.send()
+            await self._leaving.send_for(packet.queue_id, call)
             rows = await call(
                 *calls.join_queue(
                     client_id=client.client_id,
@@ -90,12 +90,12 @@ class LeaveQueueHandler:
         self._leaving = leaving
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
-        """Ends a consumer. If the database is not available, it is told later."""
+        """Ends a consumer. If the database is not available, or the queue is locked, it is told later."""
         consumer = self._consumers.find(request.pipeline, request.packet.consumer_id)
         if consumer is not None:
             self._consumers.remove(consumer)
             self._leaving.add(consumer, False, asked=True)
-            await self._leaving.send()
+            await self._leaving.send_for(consumer.queue_id, call)
         return Reply(Success())
 
 

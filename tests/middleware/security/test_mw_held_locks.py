@@ -14,7 +14,7 @@ import pytest
 from conftest import Connect
 from locks import until_blocked
 from logged_in import add_user, logged_in
-from members import join
+from members import Member, join
 from telesto.middleware.common.failures import LOCKED_SQLSTATE, RefusedError
 from telesto.middleware.database.connection import DatabaseConnection
 from telesto.middleware.server import MiddlewareServer
@@ -177,6 +177,48 @@ async def test_consumers_of_other_queues_are_served(
             await do_all(alice, "other")
         assert all(member.wire.unasked.empty() for member in members)
     await until(lambda: server.consumers.held == MANY)
+
+
+async def test_consumers_leave_and_keep_leases_of_other_queues(
+    server: MiddlewareServer, connect: Connect, mallory: list[Wire], database_url: str
+) -> None:
+    queue_id = await mallory[0].create_queue("held")
+    members = [await join(wire, queue_id) for wire in mallory for _ in range(3)]
+    alice = await (await logged_in(server, connect, "alice")).register()
+    other_id = await alice.create_queue("other", lease_ms=1_000)
+    # One message that waits at its consumer, whose lease has to be extended, and one that comes back.
+    answer = await alice.ask(packets.JoinQueue(other_id, 1, 0))
+    keeping = Member(alice, answer.consumer_id)
+    await alice.put_one(other_id, body=b"kept")
+    assert await keeping.bodies(1) == [b"kept"]
+    async with holding(database_url, f"take_lock_key({queue_id})"):
+        left = [member.wire.send(packets.LeaveQueue(member.consumer_id)) for member in members[::2]]
+        for wire in mallory[len(mallory) // 2 :]:
+            await wire.close()
+        for _ in range(15):
+            async with asyncio.timeout(SHORT_S):
+                assert isinstance(await alice.ask(packets.Ping()), packets.Pong)
+                answer = await alice.ask(packets.JoinQueue(other_id, 1, 0))
+                await alice.put_one(other_id, body=b"back")
+                assert await Member(alice, answer.consumer_id).bodies(1) == [b"back"]
+                await alice.ask(packets.LeaveQueue(answer.consumer_id))
+                answer = await alice.ask(packets.JoinQueue(other_id, 1, 0))
+                again = Member(alice, answer.consumer_id)
+                assert await again.bodies(1) == [b"back"]
+                assert await again.ack(b"back") == [None]
+                await alice.ask(packets.LeaveQueue(answer.consumer_id))
+            await asyncio.sleep(0.1)
+        assert await keeping.ack(b"kept") == [None]
+    for each in left[: len(left) // 2]:
+        await asyncio.wait_for(each, PATIENCE_S)
+    with psycopg.connect(database_url, autocommit=True) as database:
+        consumers = "SELECT count(*) FROM telesto.consumers WHERE queue_id = %s"
+        remaining = len(members) // 4
+
+        def ended() -> bool:
+            return database.execute(consumers, (queue_id,)).fetchone() == (remaining,)
+
+        await until(ended)
 
 
 async def test_a_name_that_is_being_registered_in_sql_keeps_nobody_out(
