@@ -180,7 +180,14 @@ class MiddlewareServer:
         )
         jobs_call = shared(database.make("jobs"))
         self.database_clock = DatabaseClock(jobs_call, self.counters)
-        self._jobs = MaintenanceJobs(jobs_call, peers, self.database_clock, self._announcer, settings)
+        self._jobs = MaintenanceJobs(
+            jobs_call,
+            shared(database.make("staged")),
+            peers,
+            self.database_clock,
+            self._announcer,
+            settings,
+        )
         # Not over the connection of the jobs: one may take minutes, in which other middlewares would delete
         # clients that are not noted.
         self._temporary_clients = TemporaryClients(

@@ -45,9 +45,17 @@ class MaintenanceJobs:
     """
 
     def __init__(
-        self, call: Call, peers: Peers, clock: DatabaseClock, announcer: Announcer, settings: ServerSettings
+        self,
+        call: Call,
+        staged_call: Call,
+        peers: Peers,
+        clock: DatabaseClock,
+        announcer: Announcer,
+        settings: ServerSettings,
     ) -> None:
+        """``staged_call`` places staged messages, beside the jobs, which may wait for a queue's lock."""
         self._call = call
+        self._staged_call = staged_call
         self._announcer = announcer
         self._clock = clock
         self._peers = peers
@@ -98,12 +106,12 @@ class MaintenanceJobs:
         """Places staged messages. While there are none, the pause between two looks doubles up to a limit."""
         settings = self._settings
         arrivals: Arrivals = {}
-        row = (await self._call(*calls.place_staged(max_rows=settings.sweep_rows)))[0]
+        row = (await self._staged_call(*calls.place_staged(max_rows=settings.sweep_rows)))[0]
         for queue_id, receiver_id, count in zip(
             row["queue_ids"], row["receiver_ids"], row["counts"], strict=True
         ):
             arrivals[queue_id, receiver_id] = count
-        row = (await self._call(*calls.place_staged_topics(max_rows=settings.sweep_rows)))[0]
+        row = (await self._staged_call(*calls.place_staged_topics(max_rows=settings.sweep_rows)))[0]
         for topic_id, count in zip(row["topic_ids"], row["counts"], strict=True):
             arrivals[topic_channel(topic_id), 0] = count
         if arrivals:

@@ -221,6 +221,27 @@ async def test_consumers_leave_and_keep_leases_of_other_queues(
         await until(ended)
 
 
+async def test_what_is_put_by_sql_into_other_queues_arrives(
+    server: MiddlewareServer,
+    connect: Connect,
+    mallory: list[Wire],
+    database: psycopg.Connection,
+    database_url: str,
+) -> None:
+    queue_id = await mallory[0].create_queue("held")
+    alice = await (await logged_in(server, connect, "alice")).register()
+    other_id = await alice.create_queue("other")
+    async with holding(database_url, f"take_lock_key({queue_id})") as watcher:
+        await mallory[0].put_one(queue_id, delay_ms=1)
+        await until_blocked(watcher)  # a job waits: the message is due
+        waiting = alice.read(other_id, wait_ms=FOREVER_MS)
+        for _ in range(TIMES):
+            database.execute("SELECT telesto.put('other', %s)", (b"x",))
+            answer = await asyncio.wait_for(waiting, SHORT_S)
+            assert [message.body for message in answer.messages] == [b"x"]
+            waiting = alice.read(other_id, wait_ms=FOREVER_MS)
+
+
 async def test_a_name_that_is_being_registered_in_sql_keeps_nobody_out(
     server: MiddlewareServer, connect: Connect, mallory: list[Wire], database_url: str
 ) -> None:

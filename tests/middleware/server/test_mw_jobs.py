@@ -38,7 +38,9 @@ async def sweep_until(job: str, count: int, **settings: float) -> Counter[str]:
     sweeps = Sweeps()
     loaded = ServerSettings.load(database_url="postgresql://nowhere/nothing", **settings)
     announcer = Announcer(empty_room(), lambda arrivals: None)
-    jobs = MaintenanceJobs(sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Counters()), announcer, loaded)
+    jobs = MaintenanceJobs(
+        sweeps.call, sweeps.call, Peers("0"), DatabaseClock(sweeps.call, Counters()), announcer, loaded
+    )
     tasks = [asyncio.create_task(work.run()) for work in jobs.work]
     async with asyncio.timeout(30):
         await sweeps.reach(job, count)
