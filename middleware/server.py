@@ -87,7 +87,7 @@ class MiddlewareServer:
 
     Attributes:
         counters: what it counts.
-        admin_address: (host, port) of /metrics and /healthz, None without.
+        admin_address: (host, port) of /metrics, /livez and /readyz, None without.
         listener: what accepts connections; None before the start.
         peers: this middleware among the others.
         registry: what tells the others that it lives.
@@ -147,7 +147,9 @@ class MiddlewareServer:
             self.tls = ServerTls(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
         self._make_wire()
         self._lag = LoopLag(loop, self.counters, settings.loop_lag_interval_s)
-        self._admin = AdminServer(self.counters, self._tracer, self._is_healthy, self._nearly_used_up)
+        self._admin = AdminServer(
+            self.counters, self._tracer, self._failed, self._unready, self._nearly_used_up
+        )
         self.listener: asyncio.Server | TlsListener | None = None
         self._admin_listener: asyncio.Server | TlsListener | None = None
         self._address = ("", 0)
@@ -404,10 +406,24 @@ class MiddlewareServer:
         self.counters.aborted("tls_handshake")
         self._events.info("handshake_failed", (address_of(peer), reason), peer=shown(peer), reason=reason)
 
-    def _is_healthy(self) -> bool:
-        return self._stop is None and self._workers.running
+    def _failed(self) -> list[str]:
+        """Why this middleware has to be started again; nothing if it need not."""
+        return [] if self._stop is not None or self._workers.running else ["a worker has ended"]
+
+    def _unready(self) -> list[str]:
+        """Why clients should use another middleware now; nothing if they need not."""
+        gate = self.database.gate
+        reasons = self._failed()
+        if self._stop is not None:
+            reasons.append("it stops")
+        reasons += [failure.details for failure in (gate.shut, gate.shut_for_writes) if failure is not None]
+        return reasons + [f"used up: {budget}" for budget in self._budgets_from(1.0)]
 
     def _nearly_used_up(self) -> list[str]:
+        return self._budgets_from(NEARLY_USED_UP)
+
+    def _budgets_from(self, share: float) -> list[str]:
+        """The budgets of which at least this share is used."""
         settings, budget = self._settings, self.budget
         budgets = {
             "connections": (len(self.connections), self.connections.limit),
@@ -418,9 +434,7 @@ class MiddlewareServer:
             "consumers": (len(self.consumers), settings.max_consumers),
         }
         return [
-            f"{name}, {used} of {limit}"
-            for name, (used, limit) in budgets.items()
-            if used >= NEARLY_USED_UP * limit
+            f"{name}, {used} of {limit}" for name, (used, limit) in budgets.items() if used >= share * limit
         ]
 
     def _add_gauges(self) -> None:

@@ -21,7 +21,7 @@ Port = Annotated[
 AdminPort = Annotated[
     int | None,
     typer.Option(
-        "--admin-port", min=0, max=65535, help="Serve /metrics and /healthz on this port. Default: none."
+        "--admin-port", min=0, max=65535, help="Serve /metrics, /livez and /readyz here. Default: nowhere."
     ),
 ]
 TlsCertificate = Annotated[

@@ -44,12 +44,12 @@ class ServerSettings(BaseSettings):
     # --- addresses -----------------------------------------------------------------------------
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port for clients; 0 takes a free one.")
-    admin_host: str = Field("127.0.0.1", description="Address of /metrics, /phases and /healthz.")
+    admin_host: str = Field("127.0.0.1", description="Address of /metrics, /phases, /livez and /readyz.")
     admin_port: int | None = Field(
         None,
         ge=0,
         le=65535,
-        description="Port of /metrics, /phases and /healthz; 0 takes a free one, unset serves none.",
+        description="Port of /metrics, /phases, /livez and /readyz; 0 takes a free one, unset serves none.",
     )
     advertised_address: str | None = Field(
         None,

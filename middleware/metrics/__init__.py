@@ -1,4 +1,4 @@
-"""What a middleware counts and measures, and its port for /metrics and /healthz.
+"""What a middleware counts and measures, and its port for /metrics, /livez and /readyz.
 
 It imports `scheduling` and the subpackages below. Begin with `counters`.
 """

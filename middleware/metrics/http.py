@@ -1,4 +1,4 @@
-"""The admin port: /metrics, /phases and /healthz."""
+"""The admin port: /metrics, /phases, /livez and /readyz."""
 
 from __future__ import annotations
 
@@ -24,20 +24,28 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class AdminServer:
-    """Answers GET /metrics, GET /phases and GET /healthz, one request per connection."""
+    """Answers GET /metrics, /phases, /livez and /readyz, one request per connection."""
 
     def __init__(
         self,
         counters: Counters,
         tracer: Tracer,
-        is_healthy: Callable[[], bool],
+        failed: Callable[[], list[str]],
+        unready: Callable[[], list[str]],
         nearly_used_up: Callable[[], list[str]],
     ) -> None:
-        """``nearly_used_up`` returns the budgets of which little is left."""
+        """Each of the functions returns lines, none if all is well.
+
+        Args:
+            failed: why the middleware has to be started again.
+            unready: why clients should use another one.
+            nearly_used_up: the budgets of which little is left.
+        """
         self._registry = CollectorRegistry()
         self._registry.register(CountersCollector(counters))
         self._tracer = tracer
-        self._is_healthy = is_healthy
+        self._failed = failed
+        self._unready = unready
         self._nearly_used_up = nearly_used_up
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -78,12 +86,11 @@ class AdminServer:
             return _response("200 OK", _METRICS, generate_latest(self._registry))
         if path == b"/phases":
             return self._phases_after(query)
-        if path != b"/healthz":
-            return _response("404 Not Found", _TEXT, b"there are /metrics, /phases and /healthz\n")
-        if self._is_healthy():
-            lines = ["ok", *(f"nearly used up: {budget}" for budget in self._nearly_used_up())]
-            return _response("200 OK", _TEXT, "".join(f"{line}\n" for line in lines).encode())
-        return _response("503 Service Unavailable", _TEXT, b"not ready\n")
+        if path == b"/livez":
+            return _health(self._failed(), "alive", [])
+        if path == b"/readyz":
+            return _health(self._unready(), "ready", self._nearly_used_up())
+        return _response("404 Not Found", _TEXT, b"there are /metrics, /phases, /livez and /readyz\n")
 
     def _phases_after(self, query: bytes) -> bytes:
         """Returns the samples of phases: all, or those after the number in the query."""
@@ -92,6 +99,13 @@ class AdminServer:
             return _response("400 Bad Request", _TEXT, b"write /phases?after=NUMBER\n")
         after = int(found[1]) if found else 0
         return _response("200 OK", _CSV, self._tracer.as_csv(after).encode())
+
+
+def _health(troubles: list[str], well: str, notes: list[str]) -> bytes:
+    status = "503 Service Unavailable" if troubles else "200 OK"
+    lines = [f"not {well}: {trouble}" for trouble in troubles] or [well]
+    lines += [f"nearly used up: {note}" for note in notes]
+    return _response(status, _TEXT, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _response(status: str, content_type: str, body: bytes) -> bytes:

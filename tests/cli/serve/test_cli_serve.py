@@ -141,7 +141,7 @@ def test_health_is_told_on_the_admin_port(bare_telesto: CommandLine, database_ur
     arguments = ("serve", "--database-url", database_url, "--port", "0", "--admin-port", "0", "--json")
     with bare_telesto.started(*arguments) as process:
         address = _first_line(process)["admin_address"]
-        with urllib.request.urlopen(f"http://{address}/healthz", timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(f"http://{address}/readyz", timeout=TIMEOUT_S) as answer:
             assert answer.status == 200
 
 

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 from asyncpg.prepared_stmt import PreparedStatement
 
+from admin_port import health
 from conftest import Connect
 from locks import locked, until_blocked
 from telesto.middleware.common.failures import STALE_SQLSTATE, LostError, RefusedError, UnavailableError
@@ -106,6 +107,28 @@ async def test_without_a_database_requests_are_refused_at_once(
     await admin.close()
     await until_done(wire, packets.GetQueueName(queue_id))
     await until_taken(wire, queue_id)
+
+
+@pytest.mark.settings(admin_port=0, heartbeat_interval_s=0.2, heartbeat_timeout_s=1.0)
+async def test_without_a_database_a_middleware_is_alive_but_not_ready(
+    server: MiddlewareServer, postgres_url: str, database_url: str
+) -> None:
+    async def unready() -> bool:
+        return await health(server, "/readyz") == (503, ["not ready: the database cannot be reached"])
+
+    async def ready() -> bool:
+        return await health(server, "/readyz") == (200, ["ready"])
+
+    await until(ready)
+    name = database_url.rpartition("/")[2].partition("?")[0]
+    admin = await asyncpg.connect(postgres_url)
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    await until(unready)
+    assert await health(server, "/livez") == (200, ["alive"])
+    await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    await admin.close()
+    await until(ready)
 
 
 @asynccontextmanager

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from admin_port import fetch
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorCode
 from test_mw_processes import reserved_port, running, until_serving
-from test_mw_running import fetch
 from wire import PATIENCE_S, Wire, until
 
 MIB = 1 << 20
@@ -48,9 +48,8 @@ class Service:
         return 0.0 if found is None else float(found[1])
 
     async def health(self) -> str:
-        """What /healthz says."""
-        status, body = await fetch(("127.0.0.1", self.admin_port), b"GET /healthz HTTP/1.1\r\n\r\n")
-        assert status == 200
+        """What /readyz says."""
+        _, body = await fetch(("127.0.0.1", self.admin_port), b"GET /readyz HTTP/1.1\r\n\r\n")
         return body.decode()
 
     @property

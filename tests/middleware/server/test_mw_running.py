@@ -9,7 +9,9 @@ import asyncpg
 import psycopg
 import pytest
 
+from admin_port import fetch, health
 from conftest import QUICK, Connect, StartMiddleware
+from members import join
 from telesto.db.schema import SchemaTooOldError
 from telesto.middleware.common import listening, logs
 from telesto.middleware.common.settings import FRAME_OVERHEAD_BYTES, ServerSettings
@@ -18,18 +20,6 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, Wire, until
-
-
-async def fetch(address: tuple[str, int] | None, request: bytes) -> tuple[int, bytes]:
-    """Status and body of an answer of the admin port."""
-    assert address is not None
-    reader, writer = await asyncio.open_connection(*address)
-    writer.write(request)
-    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]) if head else 0, body
 
 
 @pytest.mark.parametrize(("bound", "warnings"), [(65_536, 0), (65_537, 1)])
@@ -65,7 +55,7 @@ async def test_metrics_and_health_are_served(server: MiddlewareServer, wire: Wir
         "telesto_requests_under_way 0.0",
     ):
         assert line in lines
-    assert await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n") == (200, b"ok\n")
+    assert await fetch(server.admin_address, b"GET /readyz HTTP/1.1\r\n\r\n") == (200, b"ready\n")
 
 
 @pytest.mark.parametrize(
@@ -85,16 +75,33 @@ async def test_the_admin_port_refuses_all_else(
         assert (await fetch(server.admin_address, request_))[0] == status
     except ConnectionError:
         assert status == 0
-    assert (await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n"))[0] == 200
+    assert (await fetch(server.admin_address, b"GET /livez HTTP/1.1\r\n\r\n"))[0] == 200
 
 
 @pytest.mark.settings(admin_port=0)
-async def test_a_middleware_that_stops_is_not_healthy(server: MiddlewareServer) -> None:
+async def test_a_middleware_that_stops_is_alive_but_not_ready(server: MiddlewareServer) -> None:
     # What is under way holds up the stop.
     server.budget.enter(1, 0)
     server.request_stop()
-    assert await fetch(server.admin_address, b"GET /healthz HTTP/1.1\r\n\r\n") == (503, b"not ready\n")
+    assert await health(server, "/readyz") == (503, ["not ready: it stops"])
+    assert await health(server, "/livez") == (200, ["alive"])
     server.budget.leave(1, 0)
+
+
+@pytest.mark.settings(admin_port=0, max_consumers=2)
+async def test_a_middleware_is_not_ready_while_a_budget_is_used_up(
+    server: MiddlewareServer, connect: Connect
+) -> None:
+    wire = await (await connect(server)).register()
+    queue_id = await wire.create_queue()
+    await join(wire, queue_id)
+    assert await health(server, "/readyz") == (200, ["ready"])
+    await join(wire, queue_id)
+    assert await health(server, "/readyz") == (
+        503,
+        ["not ready: used up: consumers, 2 of 2", "nearly used up: consumers, 2 of 2"],
+    )
+    assert (await health(server, "/livez"))[0] == 200
 
 
 async def test_the_backends_of_a_silent_middleware_are_ended(

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from admin_port import fetch
 from conftest import Connect
 from telesto.middleware.metrics import tracing
 from telesto.middleware.metrics.tracing import COLUMNS, FOLLOWED_MAX, SAMPLES_MAX, Tracer
 from telesto.middleware.scheduling.requests import Kind, Mark, Outcome, Pipeline, Read, Request, Wait
 from telesto.middleware.server import MiddlewareServer
-from test_mw_running import fetch
 from test_mw_wake_ups import until_waiting
 from wire import Wire
 
