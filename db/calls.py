@@ -543,6 +543,12 @@ def look_at_clock() -> Statement:
     return (_TEXTS["look_at_clock"],)
 
 
+def measure_users(*, middleware_id: int | None, hold_s: float | None, max_pages: int | None) -> Statement:
+    """Measures what the clients of users with such a quota have stored, and tells middlewares of users
+    that have reached it or have space again."""
+    return _TEXTS["measure_users"], middleware_id, hold_s, max_pages
+
+
 def nack_numbered(
     *,
     client_id: int | None,
@@ -1104,6 +1110,7 @@ _TEXTS = {
         list_unconfirmed_hand_overs,
         list_unconfirmed_operations,
         look_at_clock,
+        measure_users,
         nack_numbered,
         note_clients_seen,
         note_clock_step,

@@ -23,6 +23,7 @@ from telesto.middleware.cluster.lock_holders import LockHolders
 from telesto.middleware.cluster.maintenance import MaintenanceJobs
 from telesto.middleware.cluster.registry import Registry
 from telesto.middleware.cluster.temporary_clients import TemporaryClients
+from telesto.middleware.cluster.user_usage import UserUsage
 from telesto.middleware.cluster.wake_listener import WakeListener
 from telesto.middleware.cluster.watchdog import DatabaseWatchdog
 from telesto.middleware.common import listening
@@ -199,6 +200,7 @@ class MiddlewareServer:
         self._audit_table = AuditTable(waiting_call, self.audit)
         # Nor this, since jobs wait for the locks that are held.
         self._lock_holders = LockHolders(waiting_call, peers, clock)
+        self._user_usage = UserUsage(jobs_call, peers, self._quotas.of_users.measured, settings)
         self.registry = Registry(
             registry_connection.call,
             peers,
@@ -389,6 +391,7 @@ class MiddlewareServer:
             self.disk.work,
             self._audit_table.work,
             self._lock_holders.work,
+            self._user_usage.work,
             self._leaving.work,
             self._leases.work,
             self._lost_leases.work,

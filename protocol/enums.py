@@ -281,7 +281,8 @@ class ErrorCode(IntEnum):
     #: one since the connection was opened.
     NOT_AUTHENTICATED = 75
 
-    #: The user has as many clients or queues as its quota allows; it must delete some, or get a larger quota.
+    #: The user has as many clients, queues or topics as its quota allows, or has stored as much; it must
+    #: delete some, or get a larger quota.
     QUOTA_EXCEEDED = 76
 
 

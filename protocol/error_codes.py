@@ -371,8 +371,8 @@ class NotAuthenticatedError(RejectedError):
 
 
 class QuotaExceededError(RejectedError):
-    """The user has as many clients or queues as its quota allows; it must delete some, or get a larger
-    quota."""
+    """The user has as many clients, queues or topics as its quota allows, or has stored as much; it must
+    delete some, or get a larger quota."""
 
     code = ErrorCode.QUOTA_EXCEEDED
 
@@ -820,8 +820,8 @@ ERRORS: dict[int, ErrorInfo] = {
         sqlstate="TL076",
         exception=QuotaExceededError,
         doc=(
-            "The user has as many clients or queues as its quota allows; it must delete some, or get a "
-            "larger quota."
+            "The user has as many clients, queues or topics as its quota allows, or has stored as much;"
+            " it must delete some, or get a larger quota."
         ),
     ),
 }

@@ -17,6 +17,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the database that logs in.")]
 
 _MOST = 2**31 - 1
+_MOST_STORED = 2**63 - 1
 _NONE = "none"
 #: The quotas in the order in which they are shown: their columns, and what they hold for.
 _QUOTAS = {
@@ -26,13 +27,18 @@ _QUOTAS = {
     "consumers": ("max_consumers", "each middleware"),
     "waiting-reads": ("max_waiting_reads", "each middleware"),
     "puts-per-second": ("max_puts_per_s", "each middleware"),
+    "topics": ("max_topics", "all"),
+    "stored-messages": ("max_stored_messages", "all"),
+    "stored-bytes": ("max_stored_bytes", "all"),
 }
 _SHOWN = """
 SELECT u.*, (SELECT count(*) FROM telesto.clients AS c WHERE c.user_id = u.user_id) AS clients_used,
        (SELECT count(*) FROM telesto.queues AS q WHERE q.user_id = u.user_id) AS queues_used,
+       (SELECT count(*) FROM telesto.topics AS t WHERE t.user_id = u.user_id) AS topics_used,
+       g.stored_messages AS "stored-messages_used", g.stored_bytes AS "stored-bytes_used",
        (SELECT count(*) FROM telesto.consumers AS o
         JOIN telesto.clients AS c ON c.client_id = o.client_id WHERE c.user_id = u.user_id) AS consumers_used
-FROM telesto.users AS u WHERE u.name = %(name)s
+FROM telesto.users AS u LEFT JOIN telesto.user_usage AS g ON g.user_id = u.user_id WHERE u.name = %(name)s
 """
 _MAP = """
 INSERT INTO telesto.sql_users (role_name, user_id)
@@ -67,6 +73,13 @@ def quota(
     puts_per_second: Annotated[
         str | None, _limit("--puts-per-second", "How many messages it may put through each middleware.")
     ] = None,
+    topics: Annotated[str | None, _limit("--topics", "How many topics it may have created.")] = None,
+    stored_messages: Annotated[
+        str | None, _limit("--stored-messages", "How many messages of its clients may be stored.")
+    ] = None,
+    stored_bytes: Annotated[
+        str | None, _limit("--stored-bytes", "How many bytes the bodies of these may have.")
+    ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     as_json: Json = False,
@@ -75,7 +88,17 @@ def quota(
 
     What is beyond a quota is refused; nothing that is there already ends.
     """
-    given = (connections, clients, queues, consumers, waiting_reads, puts_per_second)
+    given = (
+        connections,
+        clients,
+        queues,
+        consumers,
+        waiting_reads,
+        puts_per_second,
+        topics,
+        stored_messages,
+        stored_bytes,
+    )
     changes = {
         column: _number(option, value)
         for (option, (column, _)), value in zip(_QUOTAS.items(), given, strict=True)
@@ -175,8 +198,9 @@ def _create_role(role: str) -> str:
 def _number(option: str, value: str) -> int | None:
     if value == _NONE:
         return None
-    if not value.isascii() or not value.isdigit() or int(value) > _MOST:
-        raise usage_error(f"--{option} {value!r}: a number from 0 to {_MOST}, or none")
+    most = _MOST_STORED if option.startswith("stored") else _MOST
+    if not value.isascii() or not value.isdigit() or len(value) > len(str(most)) or int(value) > most:
+        raise usage_error(f"--{option} {value!r}: a number from 0 to {most}, or none")
     return int(value)
 
 

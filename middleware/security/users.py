@@ -87,15 +87,20 @@ def _expression(pattern: str) -> str:
 
 
 class UserQuotas(NamedTuple):
-    """How much a user may use at each middleware; None for no limit."""
+    """How much a user may use, at each middleware unless it says otherwise; None for no limit."""
 
     connections: int | None
     consumers: int | None
     waiting_reads: int | None
     #: Messages in a second.
     puts_per_s: int | None
+    #: What its clients may have stored: for all middlewares, as it was measured last.
+    stored_messages: int | None
+    stored_bytes: int | None
 
 
+#: Those of what is stored, and the columns of a row that tell how much that is.
+_STORED = ("stored_messages", "stored_bytes")
 #: The columns of a row that tell them.
 _QUOTAS = tuple(f"max_{name}" for name in UserQuotas._fields)
 
@@ -113,6 +118,7 @@ class User:
         patterns: the texts of its patterns by right: configure, put, get, admin, clients.
         quotas: how much it may use.
         limited: it has a quota.
+        without_space: the quota of what it stores that is used up, and how much is used; None for none.
         version: rises with each change.
         decisions: what it may do with queues by id, and with queues and topics by name, as far as known, as
             values of ``Right``. Changes of its rights empty it.
@@ -133,6 +139,7 @@ class User:
         "user_id",
         "verifier",
         "version",
+        "without_space",
     )
 
     def __init__(self, row: asyncpg.Record) -> None:
@@ -155,6 +162,11 @@ class User:
         self.verifier: str | None = row["verifier"]
         self.quotas = UserQuotas(*(row[column] for column in _QUOTAS))
         self.limited = any(quota is not None for quota in self.quotas)
+        self.without_space: tuple[str, int] | None = None
+        for stored in _STORED:
+            limit, used = getattr(self.quotas, stored), row[stored]
+            if limit is not None and used is not None and used >= limit:
+                self.without_space = stored, used
         if not changed:
             return False
         self.name: str = row["name"]

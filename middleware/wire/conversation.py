@@ -215,7 +215,7 @@ class Conversation:
         refusal = self._services.quotas.of_users.refusal(self._pipeline, user, route.kind, packet)
         if refusal is None:
             return
-        if route.numbered and packet.number:
+        if route.numbered and packet.number and refusal.error_class is ErrorClass.RETRYABLE:
             self._numbers.refusal = refusal
         raise copy(refusal)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from telesto.middleware.common.event_log import EventLog
 from telesto.middleware.scheduling.requests import UNIDENTIFIED, Kind, Pipeline
 from telesto.middleware.security.users import User
-from telesto.protocol.errors import OverloadedError
+from telesto.protocol.errors import OverloadedError, QuotaExceededError, TelestoError
 from telesto.protocol.packets import IdentifyClient, JoinQueue, PutMessage, RegisterClient
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class QuotasOfUsers:
         self._events = events
         self._uses: WeakKeyDictionary[User, _Use] = WeakKeyDictionary()
         self._near: dict[tuple[int, str], float] = {}
+        self._measured: set[tuple[int, str]] = set()
 
-    def refusal(self, pipeline: Pipeline, user: User, kind: Kind, packet: Any) -> OverloadedError | None:
+    def refusal(self, pipeline: Pipeline, user: User, kind: Kind, packet: Any) -> TelestoError | None:
         """Returns why a request must wait; None if it may be executed, which is counted then.
 
         Args:
@@ -67,6 +68,13 @@ class QuotasOfUsers:
         """
         quotas = user.quotas
         if kind in _PUTS:
+            if user.without_space is not None:
+                quota, used = user.without_space
+                noun, option = quota.replace("_", " "), quota.replace("_", "-")
+                return QuotaExceededError(
+                    f"user {user.name!r} has {used} {noun} and may have no more than "
+                    f"{getattr(quotas, quota)} (quota {option})"
+                )
             if quotas.puts_per_s is None:
                 return None
             count = len(packet.queue_ids) if type(packet) is PutMessage else len(packet.messages)
@@ -98,10 +106,31 @@ class QuotasOfUsers:
         return None
 
     def near(self) -> int:
-        """Returns how many quotas of users have been nearly used up in the last minute."""
+        """Returns how many quotas of users are nearly used up, or have been in the last minute."""
         since = self._clock() - _NEAR_S
-        self._near = {which: at for which, at in self._near.items() if at > since}
-        return len(self._near)
+        for which, at in list(self._near.items()):
+            if at <= since:
+                del self._near[which]
+                self._ease(*which)
+        return len(self._near) + len(self._measured)
+
+    def measured(self, near: Iterable[tuple[int, str, str, int, int]]) -> None:
+        """Takes all quotas that hold for all middlewares and are nearly used up; of others nothing is left.
+
+        Args:
+            near: the user, its name, the quota, how much is used, and how much may be.
+        """
+        before, self._measured = self._measured, set()
+        for user_id, name, quota, used, limit in near:
+            self._measured.add((user_id, quota))
+            if (user_id, quota) not in before:
+                self._log(user_id, name, quota, used, limit)
+        for which in before - self._measured:
+            self._ease(*which)
+        self.near()
+
+    def _ease(self, user_id: int, quota: str) -> None:
+        self._events.warning("user_quota_has_space_again", (user_id, quota), user_id=user_id, quota=quota)
 
     def _put(self, user: User, per_s: int, count: int) -> OverloadedError | None:
         use = self._use(user)
@@ -131,15 +160,18 @@ class QuotasOfUsers:
             f"(quota {option})"
         )
 
-    def _tell(self, user: User, quota: str, used: float, limit: int) -> None:
+    def _log(self, user_id: int, name: str, quota: str, used: float, limit: int) -> None:
         self._events.warning(
             "user_quota_nearly_used_up",
-            (user.user_id, quota),
-            user=user.name,
+            (user_id, quota),
+            user=name,
             quota=quota,
             used=round(used),
             limit=limit,
         )
+
+    def _tell(self, user: User, quota: str, used: float, limit: int) -> None:
+        self._log(user.user_id, user.name, quota, used, limit)
         if len(self._near) < _NEAR_MAX:
             self._near[user.user_id, quota] = self._clock()
 

@@ -46,7 +46,7 @@ DECLARE
 BEGIN
     SELECT fence.passed, fence.errors INTO passed, request_errors
     FROM telesto.fence_requests(client_ids, sessions) AS fence;
-    topic_ids := telesto.get_topics(topic_names);
+    topic_ids := telesto.get_topics(topic_names, client_ids, request_topics);
 
     SELECT array_agg(topic.topic_id)
     INTO topics

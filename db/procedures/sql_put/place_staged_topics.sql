@@ -17,6 +17,7 @@ AS $$
 DECLARE
     names text[];
     topics bigint[];
+    senders bigint[];
     locked_names text[];
     locked_topics bigint[];
     lasts bigint[];
@@ -27,14 +28,17 @@ BEGIN
     PERFORM telesto.require_read_committed();
     topic_ids := '{}';
     counts := '{}';
-    SELECT array_agg(DISTINCT staged.topic) INTO names
-    FROM (SELECT staged.topic FROM telesto.staged_topic_messages AS staged
-          ORDER BY staged.staged_id
-          LIMIT max_rows) AS staged;
+    SELECT array_agg(staged.topic), array_agg(staged.sender_id) INTO names, senders
+    FROM (SELECT staged.topic, min(staged.sender_id) AS sender_id
+          FROM (SELECT staged.topic, staged.sender_id FROM telesto.staged_topic_messages AS staged
+                ORDER BY staged.staged_id
+                LIMIT max_rows) AS staged
+          GROUP BY staged.topic) AS staged;
     IF names IS NULL THEN
         RETURN;
     END IF;
-    topics := telesto.get_topics(names);
+    -- A quota of topics was looked at when they were staged.
+    topics := telesto.get_topics(names, senders, ARRAY(SELECT generate_series(1, cardinality(names))), false);
     SELECT array_agg(wanted.topic_id), array_agg(wanted.name)
     INTO locked_topics, locked_names
     FROM (SELECT wanted.topic_id, wanted.name

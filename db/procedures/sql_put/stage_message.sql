@@ -34,6 +34,9 @@ DECLARE
     staged_rows bigint;
 BEGIN
     PERFORM telesto.require_client(caller, sender_id, true);
+    IF caller.max_stored_messages IS NOT NULL OR caller.max_stored_bytes IS NOT NULL THEN
+        PERFORM telesto.require_space(caller);
+    END IF;
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN

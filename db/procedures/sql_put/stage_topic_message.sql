@@ -25,6 +25,9 @@ DECLARE
 BEGIN
     PERFORM telesto.require_client(caller, sender_id, true);
     PERFORM telesto.require_right(caller, 'put', topic);
+    IF caller.max_stored_messages IS NOT NULL OR caller.max_stored_bytes IS NOT NULL THEN
+        PERFORM telesto.require_space(caller);
+    END IF;
     PERFORM telesto.check_headers(headers);
     bytes := octet_length(body) + coalesce(telesto.headers_bytes(nullif(headers, '{}')), 0);
     IF body IS NULL THEN
@@ -36,6 +39,9 @@ BEGIN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'a topic''s name has 1 to 1024 characters');
     END IF;
     PERFORM telesto.refuse_invisible(topic);
+    IF caller.max_topics IS NOT NULL AND telesto.find_topic(topic) IS NULL THEN
+        PERFORM telesto.require_quota(caller.user_id, 'topics');
+    END IF;
     INSERT INTO telesto.staged_topic_messages AS row (sender_id, topic, body, headers)
     VALUES (sender_id, topic, body, nullif(headers, '{}'))
     RETURNING row.staged_id INTO staged;

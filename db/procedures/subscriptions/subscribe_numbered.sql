@@ -28,7 +28,7 @@ BEGIN
     IF error IS NOT NULL THEN
         RETURN;
     END IF;
-    topic_id := (telesto.get_topics(ARRAY[topic]))[1];
+    topic_id := (telesto.get_topics(ARRAY[topic], ARRAY[client_id], ARRAY[1]))[1];
     SELECT added.subscription_id, CASE WHEN added.created IS NULL THEN :BUSY WHEN NOT added.created THEN :ALREADY_SUBSCRIBED END
     INTO subscription_id, error
     FROM telesto.add_subscription(client_id, topic_id, max_behind, max_age_ms, drop_lagging) AS added;

@@ -4,11 +4,14 @@
 --             topic may be deleted before its lock is had: who has the lock looks whether it is there.
 -- Returns:
 --   bigint[]                per name: the topic
--- Errors:     check_violation for a name out of range
--- Locks:      none of Telesto's; a name that another transaction is creating waits for it
--- Tables:     topics (read, insert), topic_states (insert)
+-- Errors:     TL076 QUOTA_EXCEEDED (a user has as many topics as it may), check_violation for a name out of range
+-- Locks:      rows of users with a quota of topics (wait); a name that another transaction is creating waits for it
+-- Tables:     clients, users (read), topics (read, insert), topic_states (insert)
 CREATE OR REPLACE FUNCTION telesto.get_topics(
-    names text[]  -- the names, each once
+    names text[],         -- the names, each once
+    client_ids bigint[],  -- per request: the client, to whose user a topic belongs that it makes
+    client_topics int[],  -- per request: the index of its topic among the names, counted from 1
+    limited boolean DEFAULT true  -- whether a quota of topics refuses one more
 )
 RETURNS bigint[]
 LANGUAGE plpgsql
@@ -18,6 +21,9 @@ DECLARE
     hashes constant bytea[] := ARRAY(SELECT telesto.topic_hash(wanted.name)
                                      FROM unnest(names) WITH ORDINALITY AS wanted (name, i) ORDER BY wanted.i);
     found bigint[];
+    place int;
+    creator bigint;
+    created bigint;
 BEGIN
     -- Again only when another transaction deletes one of them meanwhile.
     LOOP
@@ -28,18 +34,30 @@ BEGIN
                            WHERE topic.name_hash = wanted.hash
                            LIMIT 1) AS topic ON true;
         EXIT WHEN array_position(found, NULL) IS NULL;
-        WITH created AS (
-            INSERT INTO telesto.topics AS topic (topic_id, name_hash, name)
-            SELECT nextval('telesto.topic_ids'), missing.hash, missing.name
-            FROM (SELECT wanted.hash, wanted.name
-                  FROM unnest(hashes, names, found) AS wanted (hash, name, topic_id)
-                  WHERE wanted.topic_id IS NULL
-                  ORDER BY wanted.hash) AS missing
+        IF limited THEN
+            -- All before the first name, and in one order, as they wait for each other.
+            PERFORM FROM telesto.users AS owner
+            WHERE owner.max_topics IS NOT NULL
+              AND owner.user_id IN (SELECT client.user_id FROM telesto.clients AS client
+                                    WHERE client.client_id = ANY (client_ids))
+            ORDER BY owner.user_id
+            FOR NO KEY UPDATE;
+        END IF;
+        FOR place IN SELECT wanted.i FROM unnest(hashes, found) WITH ORDINALITY AS wanted (hash, topic_id, i)
+                     WHERE wanted.topic_id IS NULL ORDER BY wanted.hash LOOP
+            creator := (SELECT client.user_id FROM telesto.clients AS client
+                        WHERE client.client_id = client_ids[array_position(client_topics, place)]);
+            IF creator IS NOT NULL AND limited THEN
+                PERFORM telesto.require_quota(creator, 'topics');
+            END IF;
+            INSERT INTO telesto.topics AS topic (topic_id, name_hash, name, user_id)
+            VALUES (nextval('telesto.topic_ids'), hashes[place], names[place], creator)
             ON CONFLICT ON CONSTRAINT topics_name_unique DO NOTHING
-            RETURNING topic.topic_id
-        )
-        INSERT INTO telesto.topic_states (topic_id, version, last_number, subscribers)
-        SELECT created.topic_id, 1, 0, 0 FROM created;
+            RETURNING topic.topic_id INTO created;
+            IF created IS NOT NULL THEN
+                INSERT INTO telesto.topic_states (topic_id, version, last_number, subscribers) VALUES (created, 1, 0, 0);
+            END IF;
+        END LOOP;
     END LOOP;
     RETURN found;
 END

@@ -1,6 +1,6 @@
 -- Procedure:  find_users
 -- Purpose:    Finds users by name or id, with what they log in by and what they may do.
--- Tables:     users (read)
+-- Tables:     users, user_usage (read)
 CREATE OR REPLACE FUNCTION telesto.find_users(
     names text[],           -- the names; {} for none
     user_ids bigint[]       -- the ids; {} for none
@@ -20,7 +20,11 @@ RETURNS TABLE (
     max_connections int,   -- how many connections of it each middleware serves; NULL for no limit
     max_consumers int,     -- how many consumers it may have at each; NULL for no limit
     max_waiting_reads int, -- how many of its reads may wait at each; NULL for no limit
-    max_puts_per_s int     -- how many messages it may put in a second through each; NULL for no limit
+    max_puts_per_s int,    -- how many messages it may put in a second through each; NULL for no limit
+    max_stored_messages bigint,  -- how many messages of its clients may be stored; NULL for no limit
+    max_stored_bytes bigint,     -- how many bytes of bodies these may have; NULL for no limit
+    stored_messages bigint,      -- how many were stored when it was measured last; NULL without such a quota
+    stored_bytes bigint          -- how many bytes of bodies these had
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
@@ -28,13 +32,17 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
-           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s
+           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s,
+           u.max_stored_messages, u.max_stored_bytes, usage.stored_messages, usage.stored_bytes
     FROM telesto.users AS u
+    LEFT JOIN telesto.user_usage AS usage ON usage.user_id = u.user_id
     WHERE u.name = ANY (find_users.names)
     UNION
     SELECT u.user_id, u.name, u.verifier, u.enabled, u.administrator, u.monitor, u.configure, u.put, u.get, u.admin,
-           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s
+           u.clients, u.max_connections, u.max_consumers, u.max_waiting_reads, u.max_puts_per_s,
+           u.max_stored_messages, u.max_stored_bytes, usage.stored_messages, usage.stored_bytes
     FROM telesto.users AS u
+    LEFT JOIN telesto.user_usage AS usage ON usage.user_id = u.user_id
     WHERE u.user_id = ANY (find_users.user_ids);
 END
 $$;

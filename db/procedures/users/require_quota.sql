@@ -1,12 +1,12 @@
 -- Procedure:  require_quota
--- Purpose:    Refuses one more client or queue of a user that has as many as it may have. Others of the same user wait
+-- Purpose:    Refuses one more client, queue or topic of a user that has as many as it may have. Others of the same user wait
 --             until the transaction ends, so that they do not exceed the quota together; without a quota nobody waits.
 -- Errors:     TL076 QUOTA_EXCEEDED
 -- Locks:      the user's row
--- Tables:     users, clients, queues (read)
+-- Tables:     users, clients, queues, topics (read)
 CREATE OR REPLACE FUNCTION telesto.require_quota(
     of_user bigint,  -- the user; NULL for nobody
-    what text        -- clients or queues
+    what text        -- clients, queues or topics
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -16,7 +16,8 @@ DECLARE
     quota bigint;
     used bigint;
 BEGIN
-    SELECT owner.name, CASE what WHEN 'clients' THEN owner.max_clients ELSE owner.max_queues END INTO user_name, quota
+    SELECT owner.name, CASE what WHEN 'clients' THEN owner.max_clients WHEN 'queues' THEN owner.max_queues
+                                 ELSE owner.max_topics END INTO user_name, quota
     FROM telesto.users AS owner
     WHERE owner.user_id = of_user;
     IF quota IS NULL THEN
@@ -25,6 +26,8 @@ BEGIN
     PERFORM FROM telesto.users AS owner WHERE owner.user_id = of_user FOR NO KEY UPDATE;
     IF what = 'clients' THEN
         SELECT count(*) INTO used FROM telesto.clients AS client WHERE client.user_id = of_user;
+    ELSIF what = 'topics' THEN
+        SELECT count(*) INTO used FROM telesto.topics AS topic WHERE topic.user_id = of_user;
     ELSE
         SELECT count(*) INTO used FROM telesto.queues AS queue WHERE queue.user_id = of_user;
     END IF;

@@ -31,6 +31,9 @@ def test_quotas_are_set_lifted_and_shown_with_what_is_used(user: CommandLine, da
         "consumers": (None, 0),
         "waiting-reads": (None, None),
         "puts-per-second": (None, None),
+        "topics": (None, 0),
+        "stored-messages": (None, None),
+        "stored-bytes": (None, None),
     }
     assert _quotas(user) == unlimited
     given = [part for name in unlimited for part in (f"--{name}", "7")]
@@ -44,9 +47,13 @@ def test_quotas_are_set_lifted_and_shown_with_what_is_used(user: CommandLine, da
         connection.execute(
             "UPDATE telesto.queues SET user_id = (SELECT user_id FROM telesto.users WHERE name = 'shop')"
         )
+        connection.execute(
+            "INSERT INTO telesto.user_usage SELECT user_id, 3, 40, now() FROM telesto.users"
+            " WHERE name = 'shop'"
+        )
+    used = {"clients": 1, "queues": 1, "consumers": 0, "topics": 0, "stored-messages": 3, "stored-bytes": 40}
     assert _quotas(user, "--clients", "none") == {
-        name: (None if name == "clients" else 7, {"clients": 1, "queues": 1, "consumers": 0}.get(name))
-        for name in unlimited
+        name: (None if name == "clients" else 7, used.get(name)) for name in unlimited
     }
     assert user.output("user", "quota", "shop").splitlines()[0] == b"quota\tlimit\tused\tcounted for"
 

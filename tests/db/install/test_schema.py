@@ -539,7 +539,7 @@ def test_the_hot_path_has_one_index_a_table_and_no_foreign_keys(calls: Calls) ->
     assert (
         calls.scalar(
             "SELECT count(*) FROM pg_constraint WHERE connamespace = 'telesto'::regnamespace"
-            " AND contype = 'f' AND conname <> 'sql_users_user'"
+            " AND contype = 'f' AND conname NOT IN ('sql_users_user', 'user_usage_user')"
         )
         == 0
     )

@@ -476,3 +476,49 @@ def test_a_client_of_nobody_is_its_users_once_the_user_puts_as_it(
     assert calls.scalar("SELECT user_id FROM telesto.clients WHERE name = 'owners-client'") == shop_id
     assert calls.scalar("SELECT count(*) FROM telesto.deliveries") == 0
     assert calls.scalar("SELECT redelivered FROM telesto.messages") is True
+
+
+MEASURE = "SELECT telesto.measure_users(1, 60, 20000)"
+
+
+def test_a_quota_of_what_is_stored_holds_in_sql(calls: Calls, become: Callable[..., Application]) -> None:
+    """What waits to be placed is stored, too."""
+    shop = become("shop", clients=["*"], put=["*"], configure=["*"], max_stored_messages=2)
+    shop.value("SELECT telesto.declare_queue('orders')")
+    put = "SELECT telesto.put('orders', 'x', sender => 'shop-1')"
+    shop.value(put)
+    calls.query("SELECT telesto.place_staged(10)")
+    calls.query(MEASURE)
+    shop.value(put)
+    calls.query(MEASURE)
+    assert calls.scalar("SELECT stored_messages FROM telesto.user_usage") == 2
+    assert shop.refused(put) == OVER_QUOTA
+    assert shop.refused("SELECT telesto.put_to_topic('prices', 'x', sender => 'shop-1')") == OVER_QUOTA
+    calls.connection.execute("UPDATE telesto.users SET max_stored_messages = NULL, max_stored_bytes = 2")
+    assert shop.refused(put) == OVER_QUOTA
+    calls.connection.execute("DELETE FROM telesto.staged_messages")
+    calls.query(MEASURE)
+    assert shop.value(put)
+
+
+def test_a_quota_of_topics_holds_in_sql(calls: Calls, become: Callable[..., Application]) -> None:
+    shop = become("shop", clients=["*"], put=["*"], max_topics=1)
+    put = "SELECT telesto.put_to_topic(%s, 'x', sender => 'shop-1')"
+    shop.value(put, "one")
+    calls.query("SELECT telesto.place_staged_topics(10)")
+    shop_id = calls.scalar("SELECT user_id FROM telesto.users")
+    assert calls.scalar("SELECT user_id FROM telesto.topics WHERE name = 'one'") == shop_id
+    assert shop.refused(put, "two") == OVER_QUOTA
+    assert shop.value(put, "one")
+
+
+def test_a_large_table_is_estimated_from_a_part_of_it(calls: Calls) -> None:
+    client = calls.register("shop-1")
+    queue = calls.create_queue(client)
+    user = _add_user(calls, "shop", max_stored_bytes=1)
+    calls.connection.execute("UPDATE telesto.clients SET user_id = %s", (user,))
+    calls.put_bodies(client, queue, *([bytes(1_000)] * 4_000))
+    calls.query("SELECT telesto.measure_users(1, 60, 100)")
+    row = calls.query("SELECT stored_messages, stored_bytes FROM telesto.user_usage")[0]
+    assert 1_500 < row["stored_messages"] < 8_000
+    assert row["stored_bytes"] == pytest.approx(1_000 * row["stored_messages"], rel=0.01)
