@@ -233,7 +233,12 @@ class MiddlewareServer:
 
     def _make_workers(self) -> None:
         handlers = single_handlers(
-            self.consumers, self._leases, self._leaving, self.peers, self._quotas.may_join
+            self.consumers,
+            self._leases,
+            self._leaving,
+            self.peers,
+            self._quotas.may_join,
+            self._quotas.of_users.joining,
         )
         self._effects = BatchEffects(
             self.room,
@@ -242,7 +247,7 @@ class MiddlewareServer:
             self._monitor,
             self.budget,
             self._expected_sizes,
-            RightsCheck(),
+            RightsCheck(self.users.queue_names),
             self.audit,
             self._settings.overload_retry_ms,
         )

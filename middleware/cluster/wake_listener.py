@@ -95,6 +95,8 @@ class WakeListener:
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._connection = connection
+        # Whatever database was there before: no other connection outlives its replacement by another one.
+        self._users.forget_ids()
         self._sweep.work.poke()
         self._users.work.poke()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from telesto.db import calls
 from telesto.middleware.common.failures import FailedError, LostError, check_error, failure_of
@@ -15,6 +16,7 @@ from telesto.middleware.consumers.registry import ConsumerRegistry
 from telesto.middleware.procedures.leases import lease_columns, lease_results, own_leases
 from telesto.middleware.scheduling.requests import Pipeline, Request
 from telesto.middleware.scheduling.single_request import Call, OneCall, Reply, Row, arrivals_of, numbered
+from telesto.middleware.security.users import User
 from telesto.protocol.errors import ErrorCode
 from telesto.protocol.packets import JoinQueueResponse, LeaseRef, NackResponse, Success, TouchResponse
 
@@ -29,20 +31,26 @@ class JoinQueueHandler:
         leases: LeaseRenewal,
         peers: Peers,
         may_join: Callable[[Pipeline, int], bool],
+        joining: Callable[[User | None], AbstractContextManager[None]],
     ) -> None:
         self._consumers = consumers
         self._leaving = leaving
         self._leases = leases
         self._peers = peers
         self._may_join = may_join
+        self._joining = joining
 
     async def __call__(self, call: Call, request: Request, settings: ServerSettings) -> Reply:
         """Makes a consumer. If the outcome is unknown, closes the connection, which ends the consumer."""
-        packet, client = request.packet, request.pipeline.client
         if not self._may_join(request.pipeline, len(self._consumers)):
             raise FailedError(
                 failure_of(ErrorCode.OVERLOADED, "the middleware has as many consumers as it may")
             )
+        with self._joining(request.pipeline.user):
+            return await self._join(call, request)
+
+    async def _join(self, call: Call, request: Request) -> Reply:
+        packet, client = request.packet, request.pipeline.client
         try:
             # Joining ends the consumers of an earlier connection, without knowing what they had begun.
             await self._leaving.send_for(packet.queue_id, call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 
 from telesto.middleware.common.peers import Peers
 from telesto.middleware.consumers.lease_renewal import LeaseRenewal
@@ -21,6 +22,7 @@ from telesto.middleware.procedures.consumers import TOUCH, JoinQueueHandler, Lea
 from telesto.middleware.procedures.put import queue_of as queue_of_put
 from telesto.middleware.scheduling.requests import Kind, Pipeline, Request
 from telesto.middleware.scheduling.single_request import Handler
+from telesto.middleware.security.users import User
 from telesto.protocol import packets
 
 _SHARED: dict[int, Handler] = {
@@ -65,11 +67,12 @@ def single_handlers(
     leaving: LeavingConsumers,
     peers: Peers,
     may_join: Callable[[Pipeline, int], bool],
+    joining: Callable[[User | None], AbstractContextManager[None]],
 ) -> dict[int, Handler]:
     """All handlers of single requests, those that keep consumers included."""
     return {
         **_SHARED,
-        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, leaving, leases, peers, may_join),
+        packets.JoinQueue.METHOD_ID: JoinQueueHandler(consumers, leaving, leases, peers, may_join, joining),
         packets.Nack.METHOD_ID: NackHandler(consumers),
         packets.LeaveQueue.METHOD_ID: LeaveQueueHandler(consumers, leaving),
     }

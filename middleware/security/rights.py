@@ -67,8 +67,9 @@ class RightsCheck:
     exist. Of names given as such the answer depends on the patterns alone, so it tells nothing either.
     """
 
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
+    def __init__(self, names: dict[int, str]) -> None:
+        """``names`` are the names of queues by their ids, as far as they are known."""
+        self._names = names
 
     def allows(self, user: User, packet: Any) -> bool:
         """Tells whether a request is known to be allowed. If not, `refusal` decides after `look_up`."""

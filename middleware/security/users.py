@@ -243,6 +243,7 @@ class UserRegistry:
     Attributes:
         required: who connects has to log in.
         secret: 32 bytes that all middlewares of the database share.
+        queue_names: the names of queues by their ids, as far as they are known; they never change.
         work: the background task that reads all users in use again, soon when poked: one has changed, or
             notifications may have been lost.
     """
@@ -270,6 +271,7 @@ class UserRegistry:
         self._on_required = on_required
         self.required = always_required
         self.secret = b""
+        self.queue_names: dict[int, str] = {}
         self._kept: WeakValueDictionary[int, User] = WeakValueDictionary()
         self.work = Periodic("users", self.read_again, period_s=_READ_AGAIN_S, spacing_s=_SPACING_S)
 
@@ -277,6 +279,12 @@ class UserRegistry:
         """Reads a user by name, whether it is enabled or not. Raises what ``read`` raises."""
         rows = await self._read(*calls.find_users(names=[name], user_ids=[]))
         return self._take(rows[0]) if rows else None
+
+    def forget_ids(self) -> None:
+        """Forgets what ids stand for: another database may be there, such as one restored from a backup."""
+        self.queue_names.clear()
+        for user in self._kept.values():
+            user.decisions.clear()
 
     async def read_again(self) -> None:
         """Reads whether a login is required, and all users in use. Raises what ``read`` raises."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from telesto.middleware.common.event_log import EventLog
+from telesto.middleware.common.failures import FailedError, failure_of
 from telesto.middleware.scheduling.requests import UNIDENTIFIED, Kind, Pipeline
 from telesto.middleware.security.users import User
-from telesto.protocol.errors import OverloadedError, QuotaExceededError, TelestoError
-from telesto.protocol.packets import IdentifyClient, JoinQueue, PutMessage, RegisterClient
+from telesto.protocol.errors import ErrorCode, OverloadedError, QuotaExceededError, TelestoError
+from telesto.protocol.packets import IdentifyClient, PutMessage, RegisterClient
 
 if TYPE_CHECKING:
     from telesto.middleware.wire.connection import Connections
@@ -33,7 +35,7 @@ class _Use:
         self.counted_at = float("-inf")
         #: By the id of its pipeline, which this does not keep alive.
         self.connected: set[int] = set()
-        self.consumers = self.waiting = 0
+        self.joining = self.waiting = 0
         self.tokens = float("inf")
         self.filled_at = 0.0
 
@@ -86,11 +88,6 @@ class QuotasOfUsers:
             refusal = self._judge(user, "waiting_reads", use.waiting + 1, quotas.waiting_reads)
             use.waiting += refusal is None
             return refusal
-        if isinstance(packet, JoinQueue) and quotas.consumers is not None:
-            use = self._counted(user)
-            refusal = self._judge(user, "consumers", use.consumers + 1, quotas.consumers)
-            use.consumers += refusal is None
-            return refusal
         if (
             quotas.connections is not None
             and pipeline.client is UNIDENTIFIED
@@ -104,6 +101,28 @@ class QuotasOfUsers:
                 use.connected.add(id(pipeline))
             return refusal
         return None
+
+    @contextmanager
+    def joining(self, user: User | None) -> Iterator[None]:
+        """Counts a consumer while it joins. Raises FailedError when the user has as many as it may."""
+        limit = None if user is None else user.quotas.consumers
+        if user is None or limit is None:
+            yield
+            return
+        use = self._use(user)
+        joined = sum(
+            len(connection.pipeline.consumers)
+            for connection in self._connections.snapshot()
+            if connection.pipeline.user is user
+        )
+        refusal = self._judge(user, "consumers", joined + use.joining + 1, limit)
+        if refusal is not None:
+            raise FailedError(failure_of(ErrorCode.OVERLOADED, refusal.details))
+        use.joining += 1
+        try:
+            yield
+        finally:
+            use.joining -= 1
 
     def near(self) -> int:
         """Returns how many quotas of users are nearly used up, or have been in the last minute."""
@@ -191,6 +210,5 @@ class QuotasOfUsers:
                 if connection.pipeline.user is user
             ]
             use.connected = {id(each) for each in pipelines if each.client is not UNIDENTIFIED}
-            use.consumers = sum(len(pipeline.consumers) for pipeline in pipelines)
             use.waiting = sum(len(pipeline.waiting) for pipeline in pipelines)
         return use

@@ -282,7 +282,7 @@ def test_every_request_has_a_route_and_somebody_to_execute_it() -> None:
         for method_id, route in open_routes(state, ClientMode.FULL).items()
     }
     assert routes.keys() == REQUESTS.keys()
-    handlers = single_handlers(Mock(), Mock(), Mock(), Mock(), Mock())
+    handlers = single_handlers(Mock(), Mock(), Mock(), Mock(), Mock(), Mock())
     for method_id, route in routes.items():
         if route.kind in SINGLY:
             assert method_id in handlers

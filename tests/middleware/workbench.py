@@ -191,7 +191,7 @@ class Workbench:
             monitor,
             self.budget,
             self.expected_sizes,
-            RightsCheck(),
+            RightsCheck({}),
             AuditLog(None, loop.time, Deadlines(loop)),
             self.settings.overload_retry_ms,
         )

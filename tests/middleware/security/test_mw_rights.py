@@ -256,6 +256,22 @@ async def test_a_right_that_is_taken_away_is_gone_at_the_next_call(world: World)
     )
 
 
+async def test_ids_are_not_taken_for_what_they_were_before_the_connection_was_lost(world: World) -> None:
+    """A database that was restored under a running middleware may give an id to another name."""
+    await world.grant("put")
+    await world.alice.put_one(world.target_id)
+    world.database.execute("UPDATE telesto.queues SET name = 'restored'")
+    listens = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%telesto%'"
+    )
+    before = world.database.execute(listens).fetchall()
+    assert before
+    world.database.execute("SELECT pg_terminate_backend(%s)", before[0])
+
+    await until(lambda: not world.server.users.queue_names)
+    assert code_of(await world.alice.put(world.target_id)) is ErrorCode.QUEUE_NOT_EXISTING
+
+
 async def test_the_command_that_gives_a_right_gives_it_on_that_name_only(world: World) -> None:
     for name in ("target*?", "target \\ '$(x)"):
         queue_id = await world.root.create_queue(name)

@@ -121,6 +121,28 @@ async def test_connections_and_consumers_beyond_the_quota_are_refused(
     assert _is_overloaded(await two.ask(packets.JoinQueue(queue_id, 1, 1000)))
 
 
+async def test_consumers_that_join_slowly_are_counted(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection, database_url: str
+) -> None:
+    """However long that takes, so that a burst does not exceed the quota."""
+    add_user(database, "limited", max_consumers=1, **ALL)
+    one = await _registered(server, connect, "limited")
+    two = await _registered(server, connect, "limited")
+    queue_id = await one.create_queue()
+    waits = "SELECT count(*) FROM pg_locks WHERE relation = 'telesto.consumers'::regclass AND NOT granted"
+    with psycopg.connect(database_url) as blocker:
+        blocker.execute("LOCK TABLE telesto.consumers")
+        first = one.send(packets.JoinQueue(queue_id, 1, 1000))
+        await until(lambda: database.execute(waits).fetchone() == (1,))
+        begun_at = asyncio.get_running_loop().time()
+        await until(lambda: asyncio.get_running_loop().time() > begun_at + 0.1)
+        second = two.send(packets.JoinQueue(queue_id, 1, 1000))
+        await two.ask(packets.Ping())
+    answers = await asyncio.gather(first, second)
+    assert sorted(_is_overloaded(answer) for answer in answers) == [False, True]
+    assert len(server.consumers) == 1
+
+
 async def test_a_connection_that_asks_for_a_client_and_then_makes_it_counts_once(
     server: MiddlewareServer, connect: Connect, database: psycopg.Connection
 ) -> None:
