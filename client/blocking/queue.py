@@ -383,8 +383,10 @@ class Queue(QueueHandle):
         It runs until one of these signals arrives or the client is closed; in the asyncio client also until
         it is cancelled (cancelled again while handlers are ending, it cancels them at once), in the blocking
         one until a signal's handler raises here.
-        Raises QueueNotExistingError when the queue was deleted and not made anew, and InvalidParameterError
-        for a handler of the other client's kind; what that was given counts as no attempt.
+        Raises QueueNotExistingError when the queue was deleted and not made anew, PermissionDeniedError when
+        the user may not get from it (any more), AuthenticationFailedError when the user may not log in again
+        after the connection has ended, as one that was disabled, and InvalidParameterError for a handler of
+        the other client's kind; what that was given counts as no attempt.
         """
         consumer = self.consume(credit=credit, keep_alive=keep_alive, ack_in_database=ack_in_database)
         self._queues.pools.run(consumer, handler, concurrency, on_error, drain, stop_signals)
@@ -457,8 +459,7 @@ class Queue(QueueHandle):
         A request is acknowledged after its response was put. If that fails it comes again,
         and its handler runs again, but within the queue's ``dedup_window`` no second response is stored.
         A response expires as one that ``reply`` puts, so none stays for a client that is gone.
-        It runs as long as ``run_consumer`` does.
-        Raises QueueNotExistingError when the queue was deleted and not made anew.
+        It runs as long as ``run_consumer`` does, and raises the same.
         """
         consumer = self.consume(keep_alive=keep_alive)
         serve = answering(self._driver, handler, on_error)

@@ -14,7 +14,12 @@ BEGIN
     IF caller.user_id IS NOT NULL
        AND NOT telesto.name_matches(CASE wanted WHEN 'configure' THEN caller.configure WHEN 'put' THEN caller.put
                                                 WHEN 'get' THEN caller.get WHEN 'admin' THEN caller.admin END, name) THEN
-        PERFORM telesto.raise_error(:PERMISSION_DENIED, format('user %L has not the right %s on %L', caller.name, wanted, name));
+        PERFORM telesto.raise_error(:PERMISSION_DENIED, format(
+            'user %L has not the right %s on %L; to allow it: telesto user allow ''%s'' --%s ''%s''',
+            caller.name, wanted, name,
+            -- As a shell reads them, in which a quote ends the text; the second one is a pattern.
+            replace(caller.name, '''', $quote$'\''$quote$), wanted,
+            replace(regexp_replace(name, '([*?\\])', '\\\1', 'g'), '''', $quote$'\''$quote$)));
     END IF;
 END
 $$;

@@ -1,6 +1,7 @@
 """What the SQL interface lets the users of the service do: roles are mapped to them by telesto.sql_users."""
 
 import re
+import shlex
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
@@ -288,6 +289,19 @@ def test_each_right_allows_its_own_calls_only(
         f"UPDATE telesto.users SET {right} = '{{secret}}' WHERE name = 'lacking'".encode()
     )
     lacking.connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize("name", ["orders", "a*b?c", "it's \\ $(x)"])
+def test_the_command_that_gives_the_right_is_told(
+    calls: Calls, become: Callable[..., Application], name: str
+) -> None:
+    shop = become("it's", configure=["none"])
+    with pytest.raises(psycopg.Error) as refused:
+        shop.value("SELECT telesto.create_queue(%s)", name)
+    words = shlex.split(str(refused.value).partition("to allow it: ")[2].splitlines()[0])
+    assert words[:5] == ["telesto", "user", "allow", "it's", "--configure"]
+    calls.connection.execute("UPDATE telesto.users SET configure = ARRAY[%s]", [words[5]])
+    shop.value("SELECT telesto.create_queue(%s)", name)
 
 
 def test_nobody_puts_under_the_name_of_another(
