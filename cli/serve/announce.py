@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from telesto.cli.serve.systemd import ServiceManager
 from telesto.cli.terminal import output
 from telesto.cli.terminal.failures import CommandError, OutputClosedError
 
@@ -27,6 +29,7 @@ class Announcement:
         advertised: the address that clients are told; None for that of the socket.
         has_users: there are users, so that everybody has to log in.
         needs_users: everybody has to log in, also while there are no users.
+        manager: is told too.
     """
 
     data_dir: Path | None
@@ -35,9 +38,20 @@ class Announcement:
     advertised: str | None
     has_users: bool
     needs_users: bool
+    manager: ServiceManager
 
-    def print(self, host: str, port: int, admin: tuple[str, int] | None = None) -> None:
-        """Print it, for people or as one JSON object; the service goes on if it cannot be printed."""
+    def print(
+        self,
+        host: str,
+        port: int,
+        admin: tuple[str, int] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Print it, for people or as one JSON object; the service goes on if it cannot be printed.
+
+        `loop` is the one that serves, if it is in this process.
+        """
+        self.manager.ready(f"serves {self._url(host, port)}", loop)
         with suppress(OutputClosedError, CommandError):
             if self.as_json:
                 self._print_json(host, port, admin)

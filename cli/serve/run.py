@@ -21,6 +21,7 @@ from telesto.cli.serve.processes import serve_processes
 from telesto.cli.serve.settings import has_database
 from telesto.cli.serve.single import serve_single
 from telesto.cli.serve.stop import Stop
+from telesto.cli.serve.systemd import ServiceManager
 from telesto.cli.terminal import output
 from telesto.cli.terminal.exit_codes import ExitCode
 from telesto.cli.terminal.failures import CommandError, usage_error
@@ -60,7 +61,8 @@ def run_service(plan: ServePlan) -> int:
     """
     configure(plan.settings.log_level, json=plan.settings.log_json)
     variables.tell_unknown(_log_unknown, _log_links)
-    stop = Stop(tls=plan.settings.tls_certificate is not None)
+    manager = ServiceManager()
+    stop = Stop(tls=plan.settings.tls_certificate is not None, on_stop=manager.stopping)
     _check_keys(plan.settings, None)
     account = None
     if not has_database(plan.settings):
@@ -90,6 +92,7 @@ def run_service(plan: ServePlan) -> int:
                 settings.advertised_address,
                 _has_users(url),
                 listening.is_exposed(settings) and not settings.insecure,
+                manager,
             )
             serve = serve_single if settings.processes == 1 else serve_processes
             try:

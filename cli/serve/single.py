@@ -38,7 +38,7 @@ async def _serve(
     try:
         with suppress(asyncio.CancelledError):
             await start
-            announcement.print(*server.address, server.admin_address)
+            announcement.print(*server.address, server.admin_address, asyncio.get_running_loop())
             await server.wait_closed()
     finally:
         end.cancel()

@@ -26,8 +26,10 @@ class Stop:
         read_certificates: what SIGHUP does with TLS; None without.
     """
 
-    def __init__(self, *, tls: bool) -> None:
+    def __init__(self, *, tls: bool, on_stop: Callable[[], object]) -> None:
+        """`on_stop` is called at the first signal, before anything else."""
         self.begun = False
+        self._on_stop = on_stop
         self._insisted = False
         self.graceful: Callable[[], object] | None = None
         self.at_once: Callable[[], object] = _nothing
@@ -51,6 +53,7 @@ class Stop:
         self._insisted |= number != signal.SIGHUP
         if not self.begun:
             self.begun = True
+            self._on_stop()
             output.print_note(f"stopping; a second {name_of(number)} ends at once")
             if self.graceful is None:
                 raise_for(number)
