@@ -20,8 +20,11 @@ pytestmark = pytest.mark.faults
 
 DEFAULTS = {name: field.default for name, field in ServerSettings.model_fields.items()}
 #: Those that decide when what hangs is ended; later than by default, so that a busy machine does not end it
-#: while the others are looked at.
-SETTINGS = {name: DEFAULTS[name] for name in QUICK_SETTINGS} | {"heartbeat_timeout_s": 20.0}
+#: while the others are looked at. A call that waits for a lock goes on waiting, so that it is there to hang.
+SETTINGS = {name: DEFAULTS[name] for name in QUICK_SETTINGS} | {
+    "heartbeat_timeout_s": 20.0,
+    "lock_wait_ms": 600_000,
+}
 #: What the service says a middleware that hangs may hold up its clients.
 HELD_UP_S = 10.0
 
