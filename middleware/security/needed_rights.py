@@ -76,6 +76,11 @@ NEEDED: dict[int, tuple[Need, ...] | Scope] = {
     packets.CreateQueue.METHOD_ID: (
         Need(Right.CONFIGURE.value, What.NAME, lambda packet: (packet.queue_name,)),
         Need(Right.PUT.value, What.QUEUE, lambda packet: _given(packet.settings.dead_letter_queue)),
+        Need(
+            Right.GET.value | Right.ADMIN.value,
+            What.NAME,
+            lambda packet: (packet.queue_name,) if packet.settings.dead_letter_queue else (),
+        ),
     ),
     packets.DeleteQueue.METHOD_ID: (
         Need(Right.CONFIGURE.value, What.QUEUE, lambda packet: (packet.queue_id,)),
@@ -119,6 +124,11 @@ NEEDED: dict[int, tuple[Need, ...] | Scope] = {
     packets.UpdateQueue.METHOD_ID: (
         Need(Right.CONFIGURE.value, What.QUEUE, lambda packet: (packet.queue_id,)),
         Need(Right.PUT.value, What.QUEUE, lambda packet: _given(packet.settings.dead_letter_queue)),
+        Need(
+            Right.GET.value | Right.ADMIN.value,
+            What.QUEUE,
+            lambda packet: (packet.queue_id,) if packet.settings.dead_letter_queue else (),
+        ),
     ),
     packets.GetQueueSettings.METHOD_ID: (
         Need(Right.SEE.value, What.QUEUE, lambda packet: (packet.queue_id,)),

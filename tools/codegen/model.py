@@ -131,12 +131,14 @@ class NeededRight:
         field: the path of the field that says on what.
         what: the kind of it: QUEUE, NAME (of a queue), TOPIC, SUBSCRIPTION or CLIENT.
         expression: the Python expression of all that the field has, for a variable `packet`.
+        condition: the path of a field that must be given for the right to be needed; empty for none.
     """
 
     names: tuple[str, ...]
     field: str
     what: str
     expression: str
+    condition: str = ""
 
 
 @dataclass(frozen=True)

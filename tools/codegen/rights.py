@@ -43,6 +43,7 @@ def needed_rights(packet: Packet, right: object, structs: Mapping[str, Struct]) 
 
 def _needed(packet: Packet, names: str, path: str, structs: Mapping[str, Struct]) -> NeededRight:
     rights = tuple(names.split(" or "))
+    path, _, condition = path.partition(" if ")
     *outer, last = path.split(".")
     what = _OBJECTS.get(last)
     if what is None:
@@ -51,7 +52,12 @@ def _needed(packet: Packet, names: str, path: str, structs: Mapping[str, Struct]
     for name in rights:
         if name not in known:
             raise ValueError(f"right {name!r}: for {path} it must be {', '.join(known)}")
-    return NeededRight(rights, path, what, _expression(packet, names, path, outer, last, structs))
+    expression = _expression(packet, names, path, outer, last, structs)
+    if condition:
+        *outer, last = condition.split(".")
+        _expression(packet, names, condition, outer, last, structs)
+        expression = f"{expression} if packet.{condition} else ()"
+    return NeededRight(rights, path, what, expression, condition)
 
 
 def _expression(
@@ -81,5 +87,6 @@ def sentence(packet: Packet) -> str:
     parts = []
     for right in packet.rights:
         wanted = " or ".join("any right" if name == "see" else f"`{name}`" for name in right.names)
-        parts.append(f"{wanted} on what `{right.field}` names")
+        condition = f" if `{right.condition}` is given" if right.condition else ""
+        parts.append(f"{wanted} on what `{right.field}` names{condition}")
     return f"Needs {' and '.join(parts)}."

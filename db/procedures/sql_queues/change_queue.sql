@@ -5,8 +5,9 @@
 --             dead letter queue that of check_dead_letter_queue: another change of any waits
 -- Tables:     queues (read, update)
 CREATE OR REPLACE FUNCTION telesto.change_queue(
-    queue_id bigint,  -- the queue
-    settings jsonb    -- what is to change, see setting_columns
+    caller telesto.users,  -- see sql_caller
+    queue_id bigint,       -- the queue
+    settings jsonb         -- what is to change, see setting_columns
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -15,7 +16,16 @@ AS $$
 DECLARE
     found boolean;
     refused smallint;
+    name text;
 BEGIN
+    IF caller.user_id IS NOT NULL AND settings ->> 'dead_letter_queue' IS NOT NULL THEN
+        -- Else it could read by the other queue what it may not read here.
+        name := (SELECT queue.name FROM telesto.queues AS queue WHERE queue.queue_id = change_queue.queue_id);
+        IF NOT telesto.name_matches(caller.get || caller.admin, name) THEN
+            PERFORM telesto.raise_error(:PERMISSION_DENIED, format(
+                'user %L has neither the right get nor admin on %L, whose dead letters are to go elsewhere', caller.name, name));
+        END IF;
+    END IF;
     BEGIN
         refused := telesto.check_dead_letter_queue(queue_id, settings);
         found := refused IS NULL AND telesto.set_queue_settings(queue_id, settings);

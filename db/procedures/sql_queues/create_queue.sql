@@ -54,7 +54,7 @@ BEGIN
     IF created IS NULL THEN
         PERFORM telesto.raise_error(:QUEUE_NAME_NOT_UNIQUE, format('there is a queue of the name %L already', name));
     END IF;
-    PERFORM telesto.change_queue(created, wanted);
+    PERFORM telesto.change_queue(caller, created, wanted);
     PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', created, 'queue_name', name, 'settings', wanted));
     RETURN created;
 END

@@ -60,7 +60,7 @@ BEGIN
         PERFORM telesto.require_right(caller, 'configure', name);
         found_id := telesto.add_queue(name, NULL, caller.user_id);
         IF found_id IS NOT NULL THEN
-            PERFORM telesto.change_queue(found_id, wanted);
+            PERFORM telesto.change_queue(caller, found_id, wanted);
             PERFORM telesto.audit_sql('queue_created', jsonb_build_object('queue_id', found_id, 'queue_name', name,
                                                                           'settings', wanted));
             RETURN found_id;
@@ -78,7 +78,7 @@ BEGIN
         RETURN found_id;
     ELSIF update_settings THEN
         PERFORM telesto.require_right(caller, 'configure', name);
-        PERFORM telesto.change_queue(found_id, wanted);
+        PERFORM telesto.change_queue(caller, found_id, wanted);
         PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', found_id, 'settings', wanted));
         RETURN found_id;
     END IF;

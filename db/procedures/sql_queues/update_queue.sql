@@ -44,12 +44,13 @@ DECLARE
                                                      late_after, late_limit, late_window, fail_limit, history,
                                                      history_days);
     -- queue settings: end
+    caller constant telesto.users := telesto.sql_caller();
 BEGIN
-    PERFORM telesto.require_right_on(telesto.sql_caller(), 'configure', queue_id);
+    PERFORM telesto.require_right_on(caller, 'configure', queue_id);
     IF wanted = '{}' THEN
         PERFORM telesto.raise_error(:INVALID_PARAMETER, 'no setting to change is given');
     END IF;
-    PERFORM telesto.change_queue(queue_id, wanted);
+    PERFORM telesto.change_queue(caller, queue_id, wanted);
     PERFORM telesto.audit_sql('queue_changed', jsonb_build_object('queue_id', queue_id, 'settings', wanted));
 END
 $$;

@@ -536,3 +536,24 @@ def test_a_large_table_is_estimated_from_a_part_of_it(calls: Calls) -> None:
     row = calls.query("SELECT stored_messages, stored_bytes FROM telesto.user_usage")[0]
     assert 1_500 < row["stored_messages"] < 8_000
     assert row["stored_bytes"] == pytest.approx(1_000 * row["stored_messages"], rel=0.01)
+
+
+@pytest.mark.parametrize("right", ["get", "admin"])
+def test_dead_letters_go_elsewhere_by_who_could_see_them(
+    become: Callable[..., Application], calls: Calls, right: str
+) -> None:
+    """Else whoever may configure a queue could read by another one what it may not read there."""
+    calls.scalar("SELECT telesto.create_queue('mine')")
+    calls.scalar("SELECT telesto.create_queue('orders')")
+    shop = become("shop", configure=["*"], put=["*"], get=["mine"])
+    for statement in (
+        "SELECT telesto.create_queue('orders-2', dead_letter_queue => 'mine')",
+        "SELECT telesto.declare_queue('orders-2', dead_letter_queue => 'mine')",
+        "SELECT telesto.declare_queue('orders', dead_letter_queue => 'mine', update_settings => true)",
+        "SELECT telesto.update_queue(2, dead_letter_queue => 'mine')",
+    ):
+        assert shop.refused(statement) == DENIED, statement
+    calls.connection.execute(
+        sql.SQL("UPDATE telesto.users SET {} = {} || 'orders*'::text").format(*[sql.Identifier(right)] * 2)
+    )
+    assert shop.value("SELECT telesto.declare_queue('orders-2', dead_letter_queue => 'mine')")

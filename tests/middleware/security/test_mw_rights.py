@@ -53,6 +53,7 @@ class World:
     root: Wire
     alice: Wire
     target_id: int
+    morgue_id: int
     subscription_id: int
 
     async def grant(self, *rights: str, pattern: str = "target*", **more: Any) -> None:
@@ -79,8 +80,9 @@ async def world(server: MiddlewareServer, connect: Connect, database: psycopg.Co
     root = await (await logged_in(server, connect, "root")).register("root")
     alice = await (await logged_in(server, connect, "alice")).register("alice")
     target_id = await root.create_queue("target")
+    morgue_id = await root.create_queue("morgue")
     subscribed = await alice.ask(packets.Subscribe(alice.number(), [], "target"))
-    world = World(server, database, connect, root, alice, target_id, subscribed.subscription_id)
+    world = World(server, database, connect, root, alice, target_id, morgue_id, subscribed.subscription_id)
     await world.grant()
     return world
 
@@ -92,6 +94,9 @@ CASES: dict[tuple[str, int], Make] = {
     ("CreateQueue", 0): lambda w, n, q: packets.CreateQueue(n, [], "target-new", packets.QueueSettings()),
     ("CreateQueue", 1): lambda w, n, q: packets.CreateQueue(
         n, [], f"new-{os.urandom(4).hex()}", packets.QueueSettings(dead_letter_queue=q)
+    ),
+    ("CreateQueue", 2): lambda w, n, q: packets.CreateQueue(
+        n, [], f"target-{os.urandom(4).hex()}", packets.QueueSettings(dead_letter_queue=w.morgue_id)
     ),
     ("DeleteQueue", 0): lambda w, n, q: packets.DeleteQueue(n, [], q),
     ("GetQueueId", 0): lambda w, n, q: packets.GetQueueId("target"),
@@ -116,13 +121,21 @@ CASES: dict[tuple[str, int], Make] = {
     ("UpdateQueue", 1): lambda w, n, q: packets.UpdateQueue(
         n, [], w.target_id, packets.QueueSettings(dead_letter_queue=q)
     ),
+    ("UpdateQueue", 2): lambda w, n, q: packets.UpdateQueue(
+        n, [], q, packets.QueueSettings(dead_letter_queue=w.morgue_id)
+    ),
     ("GetQueueSettings", 0): lambda w, n, q: packets.GetQueueSettings(q),
     ("ListDeadLetters", 0): lambda w, n, q: packets.ListDeadLetters(q, 0, 10),
     ("RedriveDeadLetters", 0): lambda w, n, q: packets.RedriveDeadLetters(n, [], q, []),
     ("DeleteDeadLetters", 0): lambda w, n, q: packets.DeleteDeadLetters(n, [], q, []),
 }
 #: What alice needs besides the right of the case: on other names, or for another need of the packet.
-BESIDES = {("CreateQueue", 1): {"configure": ["new-*"]}, ("UpdateQueue", 1): {"configure": ["target"]}}
+BESIDES = {
+    ("CreateQueue", 1): {"configure": ["new-*"], "get": ["new-*"]},
+    ("CreateQueue", 2): {"configure": ["target*"], "put": ["morgue"]},
+    ("UpdateQueue", 1): {"configure": ["target"], "get": ["target"]},
+    ("UpdateQueue", 2): {"configure": ["target"], "put": ["morgue"]},
+}
 #: Of packets that several needs concern, one of which is about nothing in this case.
 _ELSEWHERE = {("RegisterClient", 0)}
 
@@ -207,7 +220,8 @@ def besides_with(besides: dict[str, list[str]], right: str) -> dict[str, list[st
 
 @pytest.mark.parametrize(
     ("name", "index"),
-    [key for key in CASES if need_of(*key).what is What.QUEUE],
+    # With what the last one needs besides, the queue can be seen.
+    [key for key in CASES if need_of(*key).what is What.QUEUE and key != ("UpdateQueue", 2)],
     ids=lambda value: str(value),
 )
 async def test_an_id_tells_nothing(world: World, name: str, index: int) -> None:
@@ -260,7 +274,7 @@ async def test_ids_are_not_taken_for_what_they_were_before_the_connection_was_lo
     """A database that was restored under a running middleware may give an id to another name."""
     await world.grant("put")
     await world.alice.put_one(world.target_id)
-    world.database.execute("UPDATE telesto.queues SET name = 'restored'")
+    world.database.execute("UPDATE telesto.queues SET name = 'restored' WHERE name = 'target'")
     listens = (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%telesto%'"
     )
@@ -510,7 +524,7 @@ class TestLists:
         assert code_of(await rich.alice.ask(packets.ListMiddlewares(0, 10))) is ErrorCode.PERMISSION_DENIED
         await rich.grant(monitor=True)
         queues = (await rich.alice.ask(packets.ListQueues(0, 100))).queues
-        assert len(queues) == 7
+        assert len(queues) == 8
         assert len((await rich.alice.ask(packets.ListClients(0, 100))).clients) == 8
         assert len((await rich.alice.ask(packets.ListTopics(0, 100))).topics) == 7
         assert len((await rich.alice.ask(packets.ListConsumers(0, 100))).consumers) == 6
