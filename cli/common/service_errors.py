@@ -92,4 +92,6 @@ def _advice(error: TelestoError) -> str:
 
 def _code_of_class(error: TelestoError) -> ExitCode:
     """For errors outside these classes, such as a deadline that passed before or after sending."""
+    if error.error_class is ErrorClass.REJECTED:
+        return ExitCode.REFUSED
     return ExitCode.IN_DOUBT if error.error_class is ErrorClass.IN_DOUBT else ExitCode.UNREACHABLE
