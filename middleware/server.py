@@ -477,6 +477,18 @@ class MiddlewareServer:
         )
         gauges["quarantined_clients"] = ("Clients in quarantine.", lambda: len(self._dispatcher.quarantine))
         gauges["lost_calls"] = ("Calls whose connection was lost.", lambda: self.database.lost_count)
+        gauges["database_up"] = (
+            "0 while requests are refused because the database cannot be reached.",
+            lambda: self.database.gate.shut is None,
+        )
+        gauges["standby_confirms"] = (
+            "0 while writing requests are refused because no synchronous standby confirms.",
+            lambda: self.database.gate.shut_for_writes is None,
+        )
+        gauges["heartbeat_age_seconds"] = (
+            "How long ago the database confirmed the last heartbeat.",
+            lambda: self._loop.time() - self.registry.beat_at,
+        )
         gauges["loop_lag_seconds"] = ("The last lag of the event loop.", lambda: self.counters.loop_lag_s)
         gauges["loop_lag_max_seconds"] = (
             "The largest lag of the event loop.",

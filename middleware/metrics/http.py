@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
 
 from telesto.middleware.metrics.counters import Counters, CountersCollector
 from telesto.middleware.metrics.tracing import Tracer
+from telesto.version import VERSION
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
@@ -43,6 +45,9 @@ class AdminServer:
         """
         self._registry = CollectorRegistry()
         self._registry.register(CountersCollector(counters))
+        ProcessCollector(registry=self._registry)
+        build = Info("telesto_build", "The version of Telesto and of Python.", registry=self._registry)
+        build.info({"version": VERSION, "python": platform.python_version()})
         self._tracer = tracer
         self._failed = failed
         self._unready = unready

@@ -126,9 +126,11 @@ async def test_without_a_database_a_middleware_is_alive_but_not_ready(
     await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
     await until(unready)
     assert await health(server, "/livez") == (200, ["alive"])
+    assert server.counters.gauge("database_up") == 0
     await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
     await admin.close()
     await until(ready)
+    assert server.counters.gauge("database_up") == 1
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import platform
 import socket
 from ipaddress import ip_address
 
@@ -18,6 +19,7 @@ from telesto.middleware.common.settings import FRAME_OVERHEAD_BYTES, ServerSetti
 from telesto.middleware.execution.batch_worker import BatchEffects
 from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
+from telesto.version import VERSION
 from test_mw_wake_ups import until_know_each_other, until_waiting
 from wire import PATIENCE_S, Wire, until
 
@@ -53,8 +55,12 @@ async def test_metrics_and_health_are_served(server: MiddlewareServer, wire: Wir
         "telesto_waiting_reads 1.0",
         "telesto_connections 1.0",
         "telesto_requests_under_way 0.0",
+        "telesto_database_up 1.0",
+        "telesto_standby_confirms 1.0",
+        f'telesto_build_info{{python="{platform.python_version()}",version="{VERSION}"}} 1.0',
     ):
         assert line in lines
+    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
     assert await fetch(server.admin_address, b"GET /readyz HTTP/1.1\r\n\r\n") == (200, b"ready\n")
 
 
