@@ -35,12 +35,14 @@ BEGIN
                pg_has_role(login.oid, schema.nspowner, 'MEMBER') OR coalesce(middleware.yes, false) AS spared,
                EXISTS (SELECT FROM unnest(due_pids, due_transactions) AS due (pid, transaction)
                        WHERE due.pid = held.pid AND due.transaction = held.virtualtransaction) AS due
-        -- Of clients, queues, topics and subscriptions: the class is in the highest byte of the key.
+        -- Of clients, queues, topics and subscriptions, also shared, for those who wait want them alone; of the history's
+        -- days only exclusive, as settings are changed under shared ones. The class is in the highest byte of the key.
         FROM (SELECT DISTINCT lock.pid, lock.virtualtransaction FROM pg_locks AS lock
-              WHERE lock.locktype = 'advisory' AND lock.granted AND lock.mode = 'ExclusiveLock' AND lock.objsubid = 1
+              WHERE lock.locktype = 'advisory' AND lock.granted AND lock.objsubid = 1
                 AND lock.database = (SELECT database.oid FROM pg_database AS database
                                      WHERE database.datname = current_database())
-                AND lock.classid::bigint >> 24 BETWEEN 1 AND 5) AS held
+                AND (lock.classid::bigint >> 24 BETWEEN 1 AND 5
+                     OR lock.classid::bigint >> 24 = 7 AND lock.mode = 'ExclusiveLock')) AS held
         JOIN pg_stat_activity AS activity ON activity.pid = held.pid
         JOIN pg_roles AS login ON login.oid = activity.usesysid
         JOIN pg_namespace AS schema ON schema.nspname = 'telesto'

@@ -73,7 +73,17 @@ def _for_its_session(application: psycopg.Connection, _client_id: int, queue_id:
     application.execute("SELECT pg_advisory_lock(3::bigint << 56 | %s)", (queue_id,))
 
 
-@pytest.mark.parametrize("hold", [_in_a_transaction, _by_hand, _for_its_session])
+def _shared(application: psycopg.Connection, _client_id: int, queue_id: int) -> None:
+    """It shares the lock with others who do so; whoever wants it alone waits."""
+    application.execute("SELECT pg_advisory_lock_shared(3::bigint << 56 | %s)", (queue_id,))
+
+
+def _of_the_history(application: psycopg.Connection, _client_id: int, _queue_id: int) -> None:
+    """While it has this lock no queue is created, and the history gets no new days."""
+    application.execute("SELECT pg_advisory_lock(7::bigint << 56)")
+
+
+@pytest.mark.parametrize("hold", [_in_a_transaction, _by_hand, _for_its_session, _shared, _of_the_history])
 async def test_it_is_ended_and_the_log_names_it(
     wire: Wire,
     queue_id: int,
@@ -87,9 +97,17 @@ async def test_it_is_ended_and_the_log_names_it(
     pid = application.info.backend_pid
     hold(application, wire.client_id, queue_id)
     assert len(await wire.read_now(queue_id)) == 1
+
+    logged: list[dict[str, Any]] = []
+
+    def told() -> bool:
+        logged.extend(lines(capsys))
+        return bool(logged)
+
+    await until(told)
     with pytest.raises(psycopg.OperationalError):
         application.execute("SELECT 1")
-    (line,) = lines(capsys)
+    (line,) = logged
     assert (line["event"], line["role"]) == ("lock_holder_ended", role)
     assert line["backend"] == pid
 
