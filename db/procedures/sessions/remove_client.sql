@@ -1,9 +1,10 @@
 -- Procedure:  remove_client
 -- Purpose:    Removes a client: gives back what is handed over to it, ends its subscriptions and deletes its
---             records, its sequences and its row.
+--             records, its sequences and its row. Of which user it was is kept where a quota counts what it has put.
 -- Locks:      queues' take locks, topics, subscriptions (wait); the caller holds the client's (exclusive)
 -- Tables:     clients (delete), operations, deliveries (delete), messages (insert), take_states,
---             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete)
+--             receiver_states, topic_states (insert, delete), subscriptions, positions, publisher_states (delete),
+--             users (read), former_clients (insert)
 CREATE OR REPLACE FUNCTION telesto.remove_client(
     client_id bigint,          -- the client
     OUT queue_ids bigint[],    -- per message that came back: its queue
@@ -37,6 +38,12 @@ BEGIN
     END LOOP;
     DELETE FROM telesto.publisher_states AS state WHERE state.client_id = remove_client.client_id;
     DELETE FROM telesto.operations AS operation WHERE operation.client_id = remove_client.client_id;
+    INSERT INTO telesto.former_clients (client_id, user_id, seen_at)
+    SELECT client.client_id, client.user_id, clock_timestamp()
+    FROM telesto.clients AS client
+    JOIN telesto.users AS owner ON owner.user_id = client.user_id
+    WHERE client.client_id = remove_client.client_id
+      AND (owner.max_stored_messages IS NOT NULL OR owner.max_stored_bytes IS NOT NULL);
     DELETE FROM telesto.clients AS client WHERE client.client_id = remove_client.client_id;
 END
 $$;

@@ -72,6 +72,32 @@ async def test_who_has_stored_as_much_as_it_may_puts_no_more_until_there_is_spac
     await until(lambda: near(server) == 0)
 
 
+@pytest.mark.settings(sweep_interval_s=0.05)
+async def test_what_a_deleted_client_has_put_counts_until_it_is_gone(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection
+) -> None:
+    add_user(database, "limited", max_stored_messages=4, **ALL)
+    wire = await (await logged_in(server, connect, "limited")).register()
+    queue_id = await wire.create_queue("orders")
+    gone = await (await logged_in(server, connect, "limited")).register()
+    for _ in range(5):
+        await gone.put_one(queue_id)
+    await gone.ask(packets.DeleteClient(gone.number(), []))
+    user = await server.users.find("limited")
+    assert user is not None
+    await until(lambda: user.without_space is not None)
+    # Long ago, but its messages are there.
+    database.execute("UPDATE telesto.former_clients SET seen_at = now() - interval '2 hours'")
+    seen = "SELECT count(*) FROM telesto.former_clients WHERE seen_at > now() - interval '1 hour'"
+    await until(lambda: database.execute(seen).fetchone() == (1,))
+    assert "has 5 stored messages" in refusal(await wire.put(queue_id))
+    database.execute("DELETE FROM telesto.messages")
+    await until(lambda: user.without_space is None)
+    database.execute("UPDATE telesto.former_clients SET seen_at = now() - interval '2 minutes'")
+    left = "SELECT count(*) FROM telesto.former_clients"
+    await until(lambda: database.execute(left).fetchone() == (0,))
+
+
 async def test_a_user_makes_no_more_topics_than_it_may(
     server: MiddlewareServer, connect: Connect, database: psycopg.Connection
 ) -> None:
