@@ -434,7 +434,7 @@ class MiddlewareServer:
         """The budgets of which at least this share is used."""
         settings, budget = self._settings, self.budget
         budgets = {
-            "connections": (len(self.connections), self.connections.limit),
+            "connections": (self.connections.identified, self.connections.limit),
             "requests under way": (budget.requests, settings.budget_requests),
             "bytes under way": (budget.bytes, settings.budget_bytes),
             "bytes of unsent answers": (budget.unsent, settings.budget_unsent_bytes),

@@ -16,7 +16,7 @@ from telesto.version import VERSION
 
 _REQUEST_LIMIT_BYTES = 8_192
 _REQUEST_LIMIT_S = 5.0
-#: The number of concurrent connections. One more is closed at once.
+#: The number of concurrent connections. One more ends the oldest, so that silent ones keep no probe out.
 CONNECTIONS_MAX = 16
 
 _TEXT = "text/plain; charset=utf-8"
@@ -52,7 +52,7 @@ class AdminServer:
         self._failed = failed
         self._unready = unready
         self._nearly_used_up = nearly_used_up
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, None] = {}
 
     def make_connection(self) -> asyncio.Protocol:
         """Returns the protocol of a connection that was accepted."""
@@ -66,9 +66,10 @@ class AdminServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_MAX:
-            writer.transport.abort()  # with TLS, ``close`` would wait for the peer
-            return
-        self._open.add(writer)
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()  # with TLS, ``close`` would wait for the peer
+        self._open[writer] = None
         try:
             async with asyncio.timeout(_REQUEST_LIMIT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -80,7 +81,7 @@ class AdminServer:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
-            self._open.discard(writer)
+            self._open.pop(writer, None)
 
     def _answer(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections import deque
 from time import monotonic, time
-from typing import cast
+from typing import TypeVar, cast
 
 from telesto.middleware.common.failures import Failure
 from telesto.middleware.common.settings import UNIDENTIFIED_FRAME_BYTES
@@ -23,6 +23,8 @@ from telesto.middleware.wire.services import Services
 from telesto.protocol.errors import ErrorClass, ErrorCode, FrameTooLargeError
 from telesto.protocol.framing import FRAME_COST, UNBOUNDED, FrameDecoder
 from telesto.protocol.packets import GoAway
+
+_Key = TypeVar("_Key")
 
 #: An incomplete frame of at most this size is kept even when the budget is used up.
 _SMALL_BYTES = 64 << 10
@@ -308,7 +310,7 @@ class Connection(asyncio.Protocol):
     def _on_identity(self, client: Client | None) -> None:
         self._conversation.identified(client)
         if client is not None:
-            self._connections.known(self)
+            self._connections.identify(self)
             self._decoder.max_frame = self._pipeline.frame_bytes
 
     def _channel(self) -> Channel:
@@ -343,7 +345,7 @@ class Connection(asyncio.Protocol):
             return
         self._conversation.logged_in(outcome)
         if outcome is not None:
-            self._connections.known(self)
+            self._connections.log_in(self, outcome)
         if outcome is not None and login.expires_at is not None:
             left_s = max(0.0, login.expires_at - time())
             self._login_ends = deadlines.add(deadlines.now + left_s, self._token_expired)
@@ -440,7 +442,8 @@ class Connections:
     When they are too many, one more ends the oldest of which nobody knows whose it is: it has not logged in,
     or not identified itself where nobody has to log in. It is one of the address that has most of these, so
     peers that say nothing keep nobody of another address out. At the address of the new one itself those stay
-    that have only just come, and the new one is refused.
+    that have only just come, and the new one is refused. Where there are none of these, it ends the oldest
+    that has logged in and not identified itself, of the user that has most of them.
 
     Attributes:
         limit: how many may be open, beside a few that were refused and have not closed yet.
@@ -452,11 +455,18 @@ class Connections:
         self._refused: dict[Connection, None] = {}
         self._all: dict[Connection, None] = {}
         self._unknown: dict[str, dict[Connection, None]] = {}
+        self._without_client: dict[User, dict[Connection, None]] = {}
         self._empty: asyncio.Event | None = None
 
     def __len__(self) -> int:
         """How many are open, without those that were refused."""
         return len(self._all) - len(self._refused)
+
+    @property
+    def identified(self) -> int:
+        """How many have identified themselves; the others give way."""
+        others = (*self._unknown.values(), *self._without_client.values())
+        return len(self) - sum(map(len, others))
 
     def enter(self, connection: Connection) -> Failure | None:
         """Adds a connection. Returns why it must be closed at once; None if it may stay."""
@@ -470,7 +480,12 @@ class Connections:
         oldest = next(iter(unknown))
         if connection in unknown and connection.made_at - oldest.made_at < _JUST_COME_S:
             oldest = connection
-        self.known(oldest)
+        if oldest is connection and len(unknown) == 1 and self._without_client:
+            most = max(self._without_client.values(), key=len)
+            first = next(iter(most))
+            if connection.made_at - first.made_at >= _JUST_COME_S:
+                oldest = first
+        self.identify(oldest)
         if len(self._refused) >= REFUSED_MAX:
             lingering = next(iter(self._refused))
             # It counts as refused until it is gone, and what it is told is written at the end of this turn.
@@ -485,18 +500,21 @@ class Connections:
         oldest.end(failure)
         return None
 
-    def known(self, connection: Connection) -> None:
-        """A connection has logged in, or identified itself: others do not take its place any more."""
-        address = connection.pipeline.address
-        unknown = self._unknown.get(address)
-        if unknown is not None:
-            unknown.pop(connection, None)
-            if not unknown:
-                del self._unknown[address]
+    def log_in(self, connection: Connection, user: User) -> None:
+        """A connection has logged in: it gives way only where no other does."""
+        self.identify(connection)
+        self._without_client.setdefault(user, {})[connection] = None
+
+    def identify(self, connection: Connection) -> None:
+        """A connection has identified itself: others do not take its place any more."""
+        pipeline = connection.pipeline
+        _take_out(self._unknown, pipeline.address, connection)
+        if pipeline.user is not None:
+            _take_out(self._without_client, pipeline.user, connection)
 
     def leave(self, connection: Connection) -> None:
         """Removes a connection."""
-        self.known(connection)
+        self.identify(connection)
         self._all.pop(connection, None)
         self._refused.pop(connection, None)
         if not self._all and self._empty is not None:
@@ -511,6 +529,14 @@ class Connections:
         if self._all:
             self._empty = asyncio.Event()
             await self._empty.wait()
+
+
+def _take_out(groups: dict[_Key, dict[Connection, None]], key: _Key, connection: Connection) -> None:
+    group = groups.get(key)
+    if group is not None:
+        group.pop(connection, None)
+        if not group:
+            del groups[key]
 
 
 class Intake:

@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager, suppress
 import psycopg
 import pytest
 
+from admin_port import health
 from conftest import Connect
 from logged_in import add_user, logged_in
 from logins import ScramLogin
+from telesto.middleware.metrics.http import CONNECTIONS_MAX
 from telesto.middleware.security.login import Login
 from telesto.middleware.security.users import User, UserRegistry
 from telesto.middleware.server import MiddlewareServer
@@ -185,6 +187,57 @@ async def test_it_is_the_oldest_of_the_address_that_has_most(come: Come) -> None
     for wire in [*few, *more, *many[4:]]:
         assert isinstance(await wire.hello(), packets.HelloResponse)
         await wire.close()
+
+
+async def test_users_that_log_in_and_say_no_more_keep_nobody_out(
+    server: MiddlewareServer, connect: Connect, come: Come, database: psycopg.Connection
+) -> None:
+    """A quota of connections does not count these."""
+    for name in ("alice", "mallory"):
+        add_user(database, name, put=["*"], clients=["*"])
+    await until(lambda: server.users.required)
+    first = await logged_in(server, connect, "alice")
+    many = [await logged_in(server, connect, "mallory") for _ in range(PLACES - 1)]
+    for _ in range(3):
+        await (await come(FLOOD)).closed()  # the others have only just come
+    await asyncio.sleep(1.1)
+    async with asyncio.timeout(SHORT_S):
+        others = [await (await logged_in(server, connect, "alice")).register() for _ in range(PLACES // 2)]
+    for wire in many[: PLACES // 2]:
+        await wire.closed()
+        assert wire.unasked.get_nowait().code == ErrorCode.TOO_MANY_CONNECTIONS
+    for wire in [first, *others, *many[PLACES // 2 :]]:
+        assert isinstance(await wire.ask(packets.Ping()), packets.Pong)
+
+
+@pytest.mark.settings(admin_port=0, max_connections=PLACES)
+async def test_a_middleware_full_of_them_is_ready(
+    server: MiddlewareServer, connect: Connect, come: Come
+) -> None:
+    """They give way, so clients need not use another one."""
+    silent = [await come(FLOOD) for _ in range(PLACES)]
+    await until(lambda: len(server.connections) == PLACES)
+    assert await health(server, "/readyz") == (200, ["ready"])
+    for wire in silent:
+        await wire.close()
+    await until(lambda: len(server.connections) == 0)
+    for _ in range(PLACES):
+        await (await connect(server)).register()
+    status, lines = await health(server, "/readyz")
+    assert (status, lines[0]) == (503, f"not ready: used up: connections, {PLACES} of {PLACES}")
+
+
+@pytest.mark.settings(admin_port=0)
+async def test_silent_ones_at_the_admin_port_keep_no_probe_out(server: MiddlewareServer) -> None:
+    assert server.admin_address is not None
+    silent = [await asyncio.open_connection(*server.admin_address) for _ in range(3 * CONNECTIONS_MAX)]
+    for _ in range(3):
+        assert (await health(server, "/livez"))[0] == 200
+    for reader, _ in silent[: 2 * CONNECTIONS_MAX]:
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), SHORT_S) == b""
+    for _, writer in silent:
+        writer.close()
 
 
 async def test_with_all_places_known_one_more_is_refused(
