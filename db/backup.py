@@ -182,7 +182,10 @@ def _checked_revision(backup: Path) -> str | None:
     """Start a copy of a backup; return the revision of its schema."""
     _verify(backup)
     copy = DataDirectory(backup.with_name(f"{backup.name}.check").resolve())
-    copy.create()
+    try:  # The account that owns it gets the copy, so it must be new.
+        copy.path.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700)
+    except OSError as error:
+        raise BackupError(f"{copy.path} cannot be created ({error.strerror})") from error
     try:
         _copy(backup, copy)
         with EmbeddedServer(copy.path) as server:
@@ -197,6 +200,10 @@ def _verify(backup: Path) -> None:
     Its log is not among them: recovery reads that, and stops where it is damaged. pg_verifybackup does the
     same, but the one in the wheel of PostgreSQL 18 crashes.
     """
+    # Those of a stranger would have root read and write other files.
+    link = next((path for path in backup.rglob("*") if path.is_symlink()), None)
+    if link is not None:
+        raise BackupError(f"the backup {backup} is damaged: {link} is a symbolic link")
     cluster = backup / "postgresql"
     try:
         for entry in json.loads((cluster / "backup_manifest").read_text())["Files"]:

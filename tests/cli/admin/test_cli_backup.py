@@ -1,6 +1,7 @@
 """Backups of the embedded database, as a user makes and restores them."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import servers
 from command_line import CommandLine
 from faults.waiting import wait_until
 from telesto.db import schema
+from telesto.db.backup import BackupError, make_backup
 from telesto.db.embedded.server import EmbeddedServer
 
 SETTINGS = 'archive_mode = on\narchive_command = \'test ! -f "{0}/%f" && cp %p "{0}/%f"\'\n'
@@ -148,6 +150,33 @@ def test_a_damaged_backup_is_refused(
     biggest.unlink()
     assert "is damaged" in bare_telesto.error(1, "restore", str(damaged), "--data-dir", str(restored_dir))
     assert not restored_dir.exists()
+
+
+@pytest.mark.parametrize("name", ["password", "postgresql/postgresql.auto.conf"])
+def test_a_backup_with_a_symbolic_link_is_refused(
+    bare_telesto: CommandLine, original: Original, restored_dir: Path, name: str
+) -> None:
+    """Restoring it would read or write a file elsewhere, with the rights of root."""
+    linked, elsewhere = restored_dir.with_name("linked"), restored_dir.with_name("elsewhere")
+    shutil.copytree(original.backup, linked)
+    shutil.copyfile(linked / name, elsewhere)
+    (linked / name).unlink()
+    (linked / name).symlink_to(elsewhere)
+    told = bare_telesto.error(1, "restore", str(linked), "--data-dir", str(restored_dir))
+    assert f"{name} is a symbolic link" in told
+    assert not restored_dir.exists()
+
+
+def test_a_check_does_not_use_a_directory_that_somebody_made(original: Original) -> None:
+    """Its owner would own the copy, with all messages in it."""
+    with servers.scratch_directory() as scratch:
+        target = scratch / "backup"
+        check = target.with_name(f"{target.name}.new-{os.getpid()}.check")
+        check.mkdir(mode=0o777)
+        with pytest.raises(BackupError, match="File exists"):
+            make_backup(original.url, target)
+        assert list(scratch.iterdir()) == [check]
+        assert not list(check.iterdir())
 
 
 def test_a_check_leaves_the_backup_and_the_archive_as_they_are(
