@@ -46,7 +46,8 @@ BEGIN
             FOR part IN EXECUTE format(
                 'SELECT client.user_id, sum(sent.n) AS n, sum(sent.bytes) AS bytes,
                         array_agg(sent.sender_id) FILTER (WHERE client.former) AS former_ids
-                 FROM (SELECT sent.sender_id, count(*) AS n, sum(octet_length(sent.body)) AS bytes
+                 FROM (SELECT sent.sender_id, count(*) AS n,
+                              sum(octet_length(sent.body) + coalesce(pg_column_size(sent.headers), 0)) AS bytes
                        FROM telesto.%I AS sent TABLESAMPLE SYSTEM ($1) GROUP BY sent.sender_id) AS sent
                  CROSS JOIN LATERAL (SELECT client.user_id, false AS former FROM telesto.clients AS client
                                      WHERE client.client_id = sent.sender_id

@@ -1,5 +1,6 @@
 """Quotas of what a user has stored, and of topics: measured by one middleware, and held by all."""
 
+import random
 from collections.abc import Iterator
 
 import psycopg
@@ -70,6 +71,23 @@ async def test_who_has_stored_as_much_as_it_may_puts_no_more_until_there_is_spac
     await until(lambda: user.without_space is None)
     await wire.put_one(queue_id)
     await until(lambda: near(server) == 0)
+
+
+@pytest.mark.settings(sweep_interval_s=0.05)
+async def test_headers_count_as_bytes(
+    server: MiddlewareServer, connect: Connect, database: psycopg.Connection
+) -> None:
+    add_user(database, "limited", max_stored_bytes=20_000, **ALL)
+    wire = await (await logged_in(server, connect, "limited")).register()
+    queue_id = await wire.create_queue("orders")
+    for _ in range(5):
+        await wire.put_one(
+            queue_id, headers=[packets.Header(f"key-{i}", random.randbytes(500).hex()) for i in range(5)]
+        )
+    user = await server.users.find("limited")
+    assert user is not None
+    await until(lambda: user.without_space is not None)
+    assert "stored bytes" in refusal(await wire.put(queue_id))
 
 
 @pytest.mark.settings(sweep_interval_s=0.05)
