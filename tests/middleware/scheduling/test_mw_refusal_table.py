@@ -149,6 +149,16 @@ async def _(scene: Scene, number: int) -> Any:
     return number, await scene.send("PutMessage", number)
 
 
+@case("QUOTA_EXCEEDED")
+async def _(scene: Scene, number: int) -> Any:
+    await scene.wire.close()
+    with psycopg.connect(scene.database_url, autocommit=True) as database:
+        add_user(database, "alice", configure=["*"], get=["*"], clients=["*"], max_queues=0)
+    scene.wire = await (await logged_in(scene.server, scene.connect, "alice")).register()
+    number = scene.wire.number()
+    return number, await scene.wire.ask(packets.CreateQueue(number, [], "another", packets.QueueSettings()))
+
+
 @case("CLIENT_MODE_PERMISSION_VIOLATION")
 async def _(scene: Scene, number: int) -> Any:
     await scene.wire.close()

@@ -303,7 +303,9 @@ class OneUser:
         rights: dict[str, list[str]] = {name: [] for name in ("configure", "put", "get", "admin", "clients")}
         columns = {"user_id": 1, "name": "alice", "verifier": make_verifier(PASSWORD), "enabled": True}
         quotas = {f"max_{name}": None for name in UserQuotas._fields}
-        self.alice = User({**columns, "administrator": False, "monitor": False, **rights, **quotas})
+        stored = {"stored_messages": None, "stored_bytes": None}
+        tags = {"administrator": False, "monitor": False}
+        self.alice = User({**columns, **tags, **rights, **quotas, **stored})
 
     async def find(self, name: str) -> User | None:
         return self.alice if name == "alice" else None

@@ -76,6 +76,9 @@ async def test_another_password_changes_no_rights(
 ) -> None:
     add_user(database, "alice", put=["a"])
     alice = await known(server, "alice")
+    # When a change is noticed the middleware listens; decisions are forgotten when that begins.
+    database.execute("UPDATE telesto.users SET get = '{b}'")
+    await until(lambda: alice.rights_on("b") == Right.GET | Right.SEE, SOON_S)
     alice.decide(1, "a")
     database.execute("UPDATE telesto.users SET verifier = 'another'")
     await until(lambda: alice.verifier == "another", SOON_S)
