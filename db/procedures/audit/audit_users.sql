@@ -24,7 +24,9 @@ BEGIN
         CASE TG_TABLE_NAME WHEN 'users' THEN 'user_' ELSE 'sql_user_' END
         || CASE TG_OP WHEN 'INSERT' THEN 'added' WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END,
         jsonb_strip_nulls(jsonb_build_object('user_id', subject -> 'user_id', 'user', subject -> 'name',
-                                             'role_name', subject -> 'role_name', 'changed', changed)));
+                                             'role_name', subject -> 'role_name'))
+        -- A null in it says that a quota was lifted.
+        || CASE WHEN changed IS NULL THEN '{}' ELSE jsonb_build_object('changed', changed) END);
     RETURN NULL;
 END
 $$;

@@ -92,6 +92,14 @@ def test_users_are_noted_without_what_their_password_is_checked_by(sql: psycopg.
     assert leaked == 0
 
 
+def test_a_quota_that_is_lifted_is_noted_as_such(sql: psycopg.Connection) -> None:
+    sql.execute("INSERT INTO telesto.users (name, max_queues, max_clients) VALUES ('bob', 3, 4)")
+    sql.execute("UPDATE telesto.users SET max_queues = NULL, max_clients = 5")
+    (_, added), (_, changed) = lines(sql)
+    assert added["changed"].keys() >= {"max_queues", "max_clients"}
+    assert changed["changed"] == {"max_queues": None, "max_clients": 5}
+
+
 def test_each_line_is_taken_once_in_order(sql: psycopg.Connection, database_url: str) -> None:
     for number in range(300):
         sql.execute("SELECT telesto.audit_sql(%s, '{}')", (f"{number:03}",))
