@@ -105,7 +105,7 @@ def test_the_metrics_of_an_application(open_client: Open) -> None:
 
 def test_the_metrics_of_telesto(open_client: Open) -> None:
     with LoopThread().running() as thread:
-        admin = AdminServer(Counters(), Tracer(thread.loop, 1), lambda: True, list)
+        admin = AdminServer(Counters(), Tracer(thread.loop, 1), list, list, list)
 
         async def serve() -> asyncio.Server:
             return await thread.loop.create_server(admin.make_connection, "127.0.0.1", 0)

@@ -508,7 +508,10 @@ def test_a_quota_of_what_is_stored_holds_in_sql(calls: Calls, become: Callable[.
     assert calls.scalar("SELECT stored_messages FROM telesto.user_usage") == 2
     assert shop.refused(put) == OVER_QUOTA
     assert shop.refused("SELECT telesto.put_to_topic('prices', 'x', sender => 'shop-1')") == OVER_QUOTA
-    calls.connection.execute("UPDATE telesto.users SET max_stored_messages = NULL, max_stored_bytes = 2")
+    stored_bytes = calls.scalar("SELECT stored_bytes FROM telesto.user_usage")
+    calls.connection.execute(
+        "UPDATE telesto.users SET max_stored_messages = NULL, max_stored_bytes = %s", (stored_bytes,)
+    )
     assert shop.refused(put) == OVER_QUOTA
     calls.connection.execute("DELETE FROM telesto.staged_messages")
     calls.query(MEASURE)
