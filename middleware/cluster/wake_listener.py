@@ -20,6 +20,11 @@ from telesto.middleware.security.users import UserRegistry
 from telesto.middleware.waiting.room import WaitingRoom
 
 CHANNEL = "telesto_wake"
+#: How much is heard in a second, in bytes. Only a flood is more, which whoever may log in to the database can
+#: send. Then nothing is heard for a while, in seconds.
+MOST_BYTES = 1 << 20
+_NOTIFICATION_BYTES = 40
+_DEAF_S = 1.0
 READ_ONLY = "SELECT current_setting('transaction_read_only')::boolean"
 
 _log = logger("wake_listener")
@@ -30,7 +35,7 @@ class WakeListener:
 
     Notifications that come meanwhile are lost: the sweep finds their messages, and users are read again. A
     server that hangs or no longer takes writes sends none, so the connection is checked regularly and
-    replaced.
+    replaced. So is one that says so much that nothing else would get done.
     """
 
     def __init__(
@@ -51,6 +56,10 @@ class WakeListener:
         self._users = users
         self._silent_s = settings.heartbeat_timeout_s
         self._connection: Connection | None = None
+        self._loop = asyncio.get_running_loop()
+        self._heard_bytes = 0
+        self._heard_since = self._deaf_until = 0.0
+        self._told_unreadable = False
         self.work = Periodic("listen", self._keep, period_s=settings.wake_sweep_s)
 
     async def close(self) -> None:
@@ -68,6 +77,8 @@ class WakeListener:
         self.work.poke()
 
     async def _keep(self) -> None:
+        if self._loop.time() < self._deaf_until:
+            return
         if self._connection is not None:
             if await self._listens(self._connection):
                 return
@@ -95,6 +106,7 @@ class WakeListener:
         except CONNECT_ERRORS as error:
             raise UnavailableError(str(error)) from error
         self._connection = connection
+        self._told_unreadable = False
         # Whatever database was there before: no other connection outlives its replacement by another one.
         self._users.forget_ids()
         self._sweep.work.poke()
@@ -105,7 +117,28 @@ class WakeListener:
             self._connection = None
             self.work.poke()
 
+    def _is_too_much(self, payload: object) -> bool:
+        """Counts a notification. Tells whether it is to be ignored."""
+        now = self._loop.time()
+        if now < self._deaf_until:
+            return True
+        if now - self._heard_since >= 1.0:
+            self._heard_since, self._heard_bytes = now, 0
+        self._heard_bytes += _NOTIFICATION_BYTES + len(str(payload))
+        if self._heard_bytes <= MOST_BYTES:
+            return False
+        _log.warning("too_many_notifications", deaf_s=_DEAF_S)
+        self._deaf_until = now + _DEAF_S
+        self._heard_bytes = 0
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+        self._loop.call_at(self._deaf_until + 0.05, self.work.poke)
+        return True
+
     def _on_notification(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if self._is_too_much(payload):
+            return
         self._counters.notified_total += 1
         sender, _, items = str(payload).partition(";")
         if sender == str(self._peers.middleware_id):
@@ -113,13 +146,17 @@ class WakeListener:
         try:
             arrivals, changed = parse_items(items)
         except ValueError:
-            _log.warning("notification_unreadable", payload=str(payload)[:100])
+            if not self._told_unreadable:
+                self._told_unreadable = True
+                _log.warning("notification_unreadable", payload=str(payload)[:100])
             return
         self._room.arrived(arrivals)
         if changed:
             self._sweep.work.poke()
 
-    def _on_user_changed(self, *_notification: object) -> None:
+    def _on_user_changed(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if self._is_too_much(payload):
+            return
         self._users.work.poke()
 
 

@@ -1,6 +1,7 @@
 """Waiting reads on live middlewares: within one, and across two."""
 
 import asyncio
+import json
 from typing import Any
 
 import asyncpg
@@ -16,6 +17,10 @@ from telesto.protocol.errors import ErrorCode
 from wire import FOREVER_MS, PATIENCE_S, Wire, read, until
 
 LONG_MS = 60_000
+LISTENERS = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE application_name = 'telesto listen' AND datname = current_database()"
+)
 
 
 async def until_waiting(server: MiddlewareServer, count: int) -> None:
@@ -339,3 +344,42 @@ async def test_a_listener_whose_new_connection_is_ended_makes_another(
     log = capsys.readouterr().err
     assert "background_work_failed" in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("channel", ["telesto_wake", "telesto_users"])
+@pytest.mark.settings(wake_sweep_s=3_600)
+async def test_a_flood_of_notifications_holds_nobody_up(
+    start_middleware: StartMiddleware,
+    connect: Connect,
+    database_url: str,
+    capsys: pytest.CaptureFixture[str],
+    channel: str,
+) -> None:
+    """Whoever may log in to the database can send them."""
+    logs.configure("warning", json=True)
+    one, other = await start_middleware(), await start_middleware()
+    await until_know_each_other(one, other)
+    reader, writer = await connect(one), await connect(other)
+    await reader.register()
+    await writer.register()
+    queue_id = await writer.create_queue()
+    flooder = await asyncpg.connect(database_url)
+    flood = "SELECT pg_notify($1, 'what ' || i) FROM generate_series(1, 100000) AS i"
+    for _ in range(3):
+        await flooder.execute(flood, channel)
+        await writer.put_one(queue_id)
+        assert len(await reader.read_now(queue_id)) == 1
+    await asyncio.sleep(1.2)
+    told = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert "too_many_notifications" in told
+    assert len(told) < 20
+
+    async def both_listen() -> bool:
+        return await flooder.fetchval(LISTENERS) == 2
+
+    await until(both_listen)
+    await flooder.close()
+    answer = reader.read(queue_id, wait_ms=LONG_MS)
+    await until_waiting(one, 1)
+    await writer.put_one(queue_id, body=b"late")
+    assert [message.body for message in (await answer).messages] == [b"late"]
