@@ -26,7 +26,7 @@ from telesto.db.embedded.account import account_for
 from telesto.db.embedded.binaries import clean_environment, find_binaries
 from telesto.db.embedded.cluster import DataDirectory, last_lines
 from telesto.db.embedded.errors import DataDirectoryError, EmbeddedServerError
-from telesto.db.embedded.server import EmbeddedServer
+from telesto.db.embedded.server import EmbeddedServer, StartFailedError
 from telesto.db.embedded.settings import USER_FILE
 from telesto.db.restored import Renewal, renew_incarnation
 from telesto.version import VERSION
@@ -125,10 +125,17 @@ def restore_backup(
         until: recover only what was committed before this moment; needs `archive`.
 
     Raises:
-        BackupError: `source` is no backup or is damaged; the archive does not reach to `until`.
+        BackupError: `source` is no backup or is damaged; the archive does not reach to `until`, or
+            `until` is before the backup was complete.
         EmbeddedServerError, SchemaError: the database does not start, or holds no Telesto.
     """
     backup = read_backup(source)
+    # PostgreSQL would ignore it if nothing was committed during the backup.
+    if until is not None and until < datetime.fromisoformat(backup.finished_at):
+        raise BackupError(
+            f"--until {until.isoformat()} is before the backup was complete ({backup.finished_at}); "
+            "restore an older backup"
+        )
     if archive is not None:
         archive = archive.expanduser().resolve()
     _verify(source)
@@ -149,9 +156,26 @@ def restore_backup(
         }
         if until is not None:
             settings["recovery_target_time"] = until.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
-        with EmbeddedServer(files.path, settings=settings, start_timeout_s=RECOVERY_TIMEOUT_S) as server:
+        with (
+            _explained_recovery(),
+            EmbeddedServer(files.path, settings=settings, start_timeout_s=RECOVERY_TIMEOUT_S) as server,
+        ):
             renewal = renew_incarnation(server.url, alone=True)
     return Restored(backup, renewal, archived)
+
+
+@contextmanager
+def _explained_recovery() -> Iterator[None]:
+    """Say in our terms why PostgreSQL could not recover to the moment that was asked for."""
+    try:
+        yield
+    except StartFailedError as error:
+        log = "\n".join(error.log_lines)
+        if "recovery ended before configured recovery target was reached" in log:
+            last = re.search(r"last completed transaction was at log time (\S+ \S+)", log)
+            end = f"its last change is of {last[1]}" if last else "it has no change after the backup"
+            raise BackupError(f"the archive does not reach to the moment of --until: {end}") from error
+        raise
 
 
 def _restore_command(archive: Path | None) -> str:
