@@ -30,7 +30,7 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
     """Turn errors of the database, the schema or the embedded server into a one-line CommandError."""
     import psycopg
 
-    from telesto.db.embedded.server import DataDirectoryInUseError, EmbeddedServerError
+    from telesto.db.embedded.server import DataDirectoryInUseError, EmbeddedServerError, StartFailedError
     from telesto.db.schema import SchemaError
 
     where = f" {without_password(url)}" if url else ""
@@ -38,6 +38,8 @@ def explained_errors(url: str | None = None) -> Iterator[None]:
         yield
     except DataDirectoryInUseError as error:
         raise CommandError(str(error), ExitCode.IN_USE) from error
+    except StartFailedError as error:
+        raise CommandError(error.problem, ExitCode.REFUSED, error.log_lines) from error
     except EmbeddedServerError as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
     except SchemaError as error:

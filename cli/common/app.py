@@ -62,7 +62,7 @@ def execute(arguments: list[str]) -> int:
     try:
         result = build(arguments)(args=arguments, prog_name="telesto", standalone_mode=False)
     except CommandError as error:
-        output.print_error(error.message)
+        output.print_error(error.message, error.lines)
         return error.code
     except OutputClosedError:
         _discard_output()

@@ -12,7 +12,7 @@ from telesto.cli.terminal import output
 from telesto.db import schema
 from telesto.db.embedded.cluster import DataDirectory
 from telesto.db.embedded.login import renew_login
-from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError
+from telesto.db.embedded.server import EmbeddedServer, EmbeddedServerError, StartFailedError
 
 WATCH_INTERVAL_S = 1.0
 
@@ -63,5 +63,7 @@ def _watch(server: EmbeddedServer, stopping: threading.Event) -> None:
         output.print_error("PostgreSQL has ended unexpectedly; telesto starts it again")
         try:
             server.start()
+        except StartFailedError as error:
+            output.print_error(error.problem, error.log_lines)
         except EmbeddedServerError as error:
             output.print_error(str(error))

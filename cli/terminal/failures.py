@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from telesto.cli.terminal.exit_codes import ExitCode
 
 
 class CommandError(Exception):
-    """Ends a command with one line on standard error.
+    """Ends a command with one line on standard error, and with `lines` below it.
 
-    `message` says what failed, with which value, and what to do; `code` is the exit status.
+    `message` says what failed, with which value, and what to do; `lines` are those of a log that say more;
+    `code` is the exit status.
     """
 
-    def __init__(self, message: str, code: ExitCode) -> None:
+    def __init__(self, message: str, code: ExitCode, lines: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.lines = lines
 
 
 class OutputClosedError(Exception):

@@ -63,9 +63,14 @@ def print_json(value: Mapping[str, object]) -> None:
     print_line(json.dumps(value, ensure_ascii=False))
 
 
-def print_error(message: str) -> None:
-    """Write `telesto: <message>` to standard error; a closed standard error is not worth failing for."""
+def print_error(message: str, lines: Sequence[str] = ()) -> None:
+    """Write `telesto: <message>`, and `lines` below it, to standard error.
+
+    A closed standard error is not worth failing for.
+    """
     print_note(f"telesto: {printable(message)}")
+    for line in lines:
+        print_note(f"  {printable(line)}")
 
 
 def print_note(text: str) -> None:

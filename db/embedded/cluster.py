@@ -144,9 +144,15 @@ class DataDirectory:
         """Create the cluster in a temporary directory and rename it, so that a crash leaves none or all of
         it.
 
-        Raises DataDirectoryError if there is not enough space, StartFailedError if PostgreSQL's own programs
-        fail.
+        Raises DataDirectoryError if there is not enough space or a part of a cluster is there,
+        StartFailedError if PostgreSQL's own programs fail.
         """
+        if self.cluster.is_dir() and any(self.cluster.iterdir()):
+            raise DataDirectoryError(
+                self.path,
+                f"holds a part of a database: {self.cluster} has files, but no PG_VERSION; move it, then "
+                "restore a backup here (telesto restore), or begin with an empty database",
+            )
         self._require_space()
         for unfinished in self.path.glob("postgresql.new-*"):
             shutil.rmtree(unfinished, ignore_errors=True)

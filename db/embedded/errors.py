@@ -47,6 +47,6 @@ class StartFailedError(EmbeddedServerError):
     """PostgreSQL did not start; the message ends with the last lines of its log."""
 
     def __init__(self, problem: str, log_lines: list[str]) -> None:
-        shown = "\n".join(f"  {line}" for line in log_lines) or "  (nothing was logged)"
-        super().__init__(f"{problem}; the last lines of its log:\n{shown}")
+        self.problem = f"{problem}; {'the last lines of its log:' if log_lines else 'nothing was logged'}"
+        super().__init__("\n  ".join([self.problem, *log_lines]))
         self.log_lines = log_lines

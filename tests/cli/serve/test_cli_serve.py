@@ -14,6 +14,7 @@ import trustme
 
 from command_line import TIMEOUT_S, CommandLine
 from faults.waiting import wait_until
+from telesto.db.embedded.server import EmbeddedServer
 
 
 def _first_line(process: subprocess.Popen[bytes]) -> dict[str, object]:
@@ -104,6 +105,22 @@ def test_sigterm_while_the_database_is_waited_for(bare_telesto: CommandLine) -> 
 def test_a_data_directory_that_cannot_be_is_told(bare_telesto: CommandLine) -> None:
     said = bare_telesto.error(1, "serve", "--data-dir", "x" * 300, "--port", "0")
     assert "cannot be created (File name too long)" in said
+
+
+def test_the_log_of_a_database_that_does_not_start_is_shown_line_by_line(
+    bare_telesto: CommandLine, data_dir: Path
+) -> None:
+    with EmbeddedServer(data_dir):
+        pass
+    with (data_dir / "postgresql" / "user.conf").open("a") as file:
+        file.write("shared_buffers = lots\n")
+    result = bare_telesto.run("serve", "--data-dir", str(data_dir), "--port", "0")
+    assert result.returncode == 1
+    first, *lines = result.stderr.decode().splitlines()
+    assert first.startswith("telesto: PostgreSQL in ")
+    assert first.endswith("did not start; the last lines of its log:")
+    assert [line for line in lines if line.startswith("  ") and "shared_buffers" in line]
+    assert "\\n" not in result.stderr.decode()
 
 
 def test_sigterm_while_postgresql_starts_ends_it_too(bare_telesto: CommandLine, data_dir: Path) -> None:

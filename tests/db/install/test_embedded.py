@@ -452,6 +452,14 @@ class TestClearErrors:
         with pytest.raises(DataDirectoryError, match="give Telesto a directory of its own"):
             EmbeddedServer(data_dir).start()
 
+    def test_a_part_of_a_cluster_is_left_alone(self, data_dir: Path) -> None:
+        rest = data_dir / "postgresql" / "pg_wal"
+        rest.mkdir(parents=True)
+        with pytest.raises(DataDirectoryError, match="has files, but no PG_VERSION"):
+            EmbeddedServer(data_dir).start()
+        assert rest.is_dir()
+        assert not list(data_dir.glob("postgresql.new-*"))
+
     def test_not_enough_space(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("telesto.db.embedded.cluster.FREE_BYTES_MIN", 1 << 62)
         with pytest.raises(DataDirectoryError, match="bytes free"):
