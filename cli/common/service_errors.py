@@ -86,7 +86,8 @@ def _advice(error: TelestoError) -> str:
         unreachable = isinstance(error.__cause__, ConnectionLostError | NotConnectedError)
     else:
         unreachable = isinstance(error, NotConnectedError | NotTelestoError) and error.address is not None
-    unreachable = unreachable and _code_of(error) is ExitCode.UNREACHABLE
+    answered = getattr(error.__cause__, "code", None) is not None  # such as by DATABASE_UNAVAILABLE
+    unreachable = unreachable and not answered and _code_of(error) is ExitCode.UNREACHABLE
     return ADDRESS_ADVICE if unreachable or isinstance(error, AddressError) else ""
 
 

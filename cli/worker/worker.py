@@ -52,8 +52,13 @@ def worker(
     A second signal cancels them, a third one ends the processes at once. SIGHUP reloads: new processes import
     the code anew, and when they work the old ones end. A process that dies is started again.
     """
-    from telesto.cli.worker.process import Plan
-    from telesto.cli.worker.supervisor import supervise
+    try:
+        from telesto.cli.worker.process import Plan
+        from telesto.cli.worker.supervisor import supervise
+    except ImportError as error:
+        if "telesto-mq[tasks]" not in str(error):
+            raise
+        raise usage_error(str(error)) from error
 
     if not _NAME.fullmatch(application):
         raise usage_error(f"{application!r} names no application; write MODULE:APP, such as shop:app")

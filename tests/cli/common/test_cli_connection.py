@@ -14,7 +14,8 @@ import pytest
 
 from command_line import TIMEOUT_S, CommandLine
 from telesto.cli.common.connection_notices import NOTICE_AFTER_S, ConnectionNotices
-from telesto.client import LoginsPausedError
+from telesto.cli.common.service_errors import explain
+from telesto.client import DatabaseUnavailableError, LoginsPausedError, NotConnectedError
 
 URL = "telesto://127.0.0.1:7001"
 
@@ -123,6 +124,13 @@ def test_where_the_address_comes_from_is_said(bare_telesto: CommandLine, url: st
     bare_telesto.environment["TELESTO_URL"] = url
     for command in (("ping",), ("put", "orders", "x"), ("topic", "list", "--client", "c")):
         assert bare_telesto.error(code, *command).endswith("(the address is set by --url or TELESTO_URL)\n")
+
+
+def test_a_service_without_its_database_is_no_matter_of_the_address() -> None:
+    error = NotConnectedError("the database cannot be reached", address="127.0.0.1:7001")
+    assert "TELESTO_URL" in explain(error).message
+    error.__cause__ = DatabaseUnavailableError()
+    assert "TELESTO_URL" not in explain(error).message
 
 
 def test_other_refusals_do_not_speak_of_the_address(telesto: CommandLine, queue: str) -> None:

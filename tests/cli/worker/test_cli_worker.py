@@ -5,6 +5,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -392,3 +393,15 @@ def test_messages_of_many_puts(shop: Shop) -> None:
         wait_until(shop.idle)
         end(process)
     assert sorted(int(line[2]) for line in shop.ran()) == list(range(500))
+
+
+def test_a_library_that_is_missing_is_told_of() -> None:
+    program = (
+        "import sys; sys.modules['cronsim'] = None; from telesto.cli.common.app import execute; "
+        "sys.exit(execute(['worker', 'shop:app']))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=TIMEOUT_S
+    )
+    assert result.returncode == 2
+    assert result.stderr == b"telesto: tasks need: pip install 'telesto-mq[tasks]'\n"
