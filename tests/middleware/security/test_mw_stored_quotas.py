@@ -48,13 +48,15 @@ def near(server: MiddlewareServer) -> float:
 async def test_who_has_stored_as_much_as_it_may_puts_no_more_until_there_is_space(
     server: MiddlewareServer, connect: Connect, database: psycopg.Connection, quota: str, most: int, said: str
 ) -> None:
-    add_user(database, "limited", **{quota: most}, **ALL)
+    add_user(database, "limited", **ALL)
     add_user(database, "other", **ALL)
     wire = await (await logged_in(server, connect, "limited")).register()
     other = await (await logged_in(server, connect, "other")).register()
     queue_id = await wire.create_queue("orders")
     for _ in range(5):
         await wire.put_one(queue_id, body=bytes(10))
+    # Only now, for it is measured at any time.
+    database.execute(f"UPDATE telesto.users SET {quota} = {most} WHERE name = 'limited'".encode())
     user = await server.users.find("limited")
     assert user is not None
     await until(lambda: user.without_space is not None)
