@@ -193,13 +193,15 @@ def _restore_command(archive: Path | None) -> str:
 def read_backup(source: Path) -> Backup:
     """Read what a backup is. Raises BackupError if `source` is none."""
     try:
-        return Backup(**json.loads((source / DESCRIPTION).read_text()))
+        backup = Backup(**json.loads((source / DESCRIPTION).read_text()))
+        datetime.fromisoformat(backup.finished_at)
     except FileNotFoundError as error:
         raise BackupError(
             f"{source} is no backup: it has no {DESCRIPTION}; telesto backup makes one"
         ) from error
     except (OSError, ValueError, TypeError) as error:
         raise BackupError(f"{source / DESCRIPTION} cannot be read ({error})") from error
+    return backup
 
 
 def _checked_revision(backup: Path) -> str | None:
