@@ -282,7 +282,7 @@ def _run(command: list[str], problem: str, **variables: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise BackupError(": ".join([problem, "; ".join(last_lines(done.stdout))]))
+        raise BackupError(f"{problem}: {'; '.join(last_lines(done.stdout))}")
 
 
 def _write(path: Path, text: str) -> None:

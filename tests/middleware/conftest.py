@@ -7,9 +7,10 @@ What more than one folder uses stands here.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 
 from loops import TellingLoop
@@ -46,6 +47,13 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 @pytest.fixture(autouse=True)
 def _quiet_logs() -> None:
     logs.configure("error", json=False)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[psycopg.Connection]:
+    """A connection to the test's database, as its owner; what it executes is committed at once."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 
@@ -22,12 +20,6 @@ USERS = {
     "root": ({"administrator": True}, True),
     "watcher": ({"get": ["orders"], "monitor": True}, False),
 }
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 async def another_client(server: MiddlewareServer, connect: Connect, user: str) -> Wire:

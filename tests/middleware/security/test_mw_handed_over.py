@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +14,6 @@ from telesto.middleware.server import MiddlewareServer
 from telesto.protocol import packets
 from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import Wire
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,12 +28,6 @@ MANY = 16
 SHORT_S = 2.0
 #: How often others do something while the lock is held.
 TIMES = 5
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -23,10 +23,9 @@ NO_LIMITS_17 = "SET LOCAL transaction_timeout = 0"
 
 
 @pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("UPDATE telesto.installation SET sql_lock_limit_ms = %s", (LIMIT_MS,))
-        yield connection
+def database(database: psycopg.Connection) -> psycopg.Connection:
+    database.execute("UPDATE telesto.installation SET sql_lock_limit_ms = %s", (LIMIT_MS,))
+    return database
 
 
 @pytest.fixture

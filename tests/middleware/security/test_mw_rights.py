@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,6 @@ _OF_SERVICE = ("middlewares", "jobs", "interests", "users")
 TOKEN = bytes(range(16))
 #: A queue that there is in no test.
 NO_QUEUE = 1 << 40
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """What the Python clients say when their user may not do something, or may no longer."""
 
 import asyncio
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -20,12 +19,6 @@ from telesto.protocol.errors import (
 from wire import PATIENCE_S, until
 
 QUOTED = PASSWORD.replace(" ", "%20").replace(",", "%2C")
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import psycopg
@@ -28,12 +28,6 @@ FLOOD = "127.0.0.2"
 SHORT_S = 5.0
 
 pytestmark = pytest.mark.settings(max_connections=PLACES)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 Come = Callable[..., Awaitable[Wire]]

@@ -1,7 +1,6 @@
 """Quotas of what a user has stored, and of topics: measured by one middleware, and held by all."""
 
 import random
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -15,12 +14,6 @@ from telesto.protocol.packet import Packet
 from wire import Wire, until
 
 ALL = {"configure": ["*"], "put": ["*"], "get": ["*"], "clients": ["*"]}
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 def refusal(answer: Packet) -> str:

@@ -1,7 +1,6 @@
 """Quotas of users: what a middleware refuses, for how long, and whom it does not concern."""
 
 import asyncio
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -15,12 +14,6 @@ from telesto.protocol.packet import Packet
 from wire import Wire, until
 
 ALL = {"configure": ["*"], "put": ["*"], "get": ["*"], "clients": ["*"]}
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
 
 
 async def _registered(server: MiddlewareServer, connect: Connect, name: str) -> Wire:

@@ -19,12 +19,6 @@ from telesto.protocol.errors import ErrorClass, ErrorCode
 from wire import Wire, until
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        yield connection
-
-
 async def known(server: MiddlewareServer, name: str) -> User:
     user = await server.users.find(name)
     assert user is not None
